@@ -1,0 +1,56 @@
+"""nsys-deepprof: answers from NVIDIA Nsight Systems exports.
+
+    import nsys_deepprof as nd
+
+    trace = nd.open_trace("run.sqlite")
+    nd.gaps(trace).frame
+
+Every command of the command line is a function here that takes a `Trace` and returns a `Result`.
+Names are imported when first used, so that importing the package costs nothing.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from nsys_deepprof.analyses.info import info
+    from nsys_deepprof.dataset import convert
+    from nsys_deepprof.errors import DeepProfError, InputError, OutputError, UsageError
+    from nsys_deepprof.result import Result
+    from nsys_deepprof.trace import Trace, narrow, open_trace
+
+__version__ = "0.1.0"
+
+_HOME = {
+    "DeepProfError": "errors",
+    "InputError": "errors",
+    "OutputError": "errors",
+    "UsageError": "errors",
+    "Result": "result",
+    "Trace": "trace",
+    "convert": "dataset",
+    "info": "analyses.info",
+    "narrow": "trace",
+    "open_trace": "trace",
+}
+
+__all__ = [
+    "DeepProfError",
+    "InputError",
+    "OutputError",
+    "Result",
+    "Trace",
+    "UsageError",
+    "convert",
+    "info",
+    "narrow",
+    "open_trace",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOME:
+        return getattr(import_module(f"nsys_deepprof.{_HOME[name]}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,94 @@
+"""All work of all GPUs as one frame: kernels, whole graphs, copies and memsets."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from nsys_deepprof.ids import pid_of
+
+if TYPE_CHECKING:
+    from nsys_deepprof.trace import Trace
+
+COMMUNICATION_PREFIXES = ("nccl", "nvshmem")
+
+_LANE = ["global_pid", "device_id", "context_id", "stream_id"]
+_COMMON = [*_LANE, "start_ns", "end_ns", "correlation_id"]
+
+
+def device_ops(trace: Trace) -> pl.DataFrame:
+    """Every device operation of the whole trace, sorted by (gpu, start_ns).
+
+    Columns: gpu i64, global_pid i64, pid i64, device_id i32, context_id i32, stream_id i32 (null
+    for unified-memory migrations), start_ns, end_ns i64, correlation_id i64, op ('kernel',
+    'graph', 'memcpy', 'memset'), state ('compute', 'comm', 'copy', 'memset'), name.
+    """
+    return trace.once("device_ops", lambda: _device_ops(trace))
+
+
+def _device_ops(trace: Trace) -> pl.DataFrame:
+    def label(op: str, state: str) -> list[pl.Expr]:
+        return [
+            pl.lit(op, pl.Categorical).alias("op"),
+            pl.lit(state, pl.Categorical).alias("state"),
+        ]
+
+    kernels = trace.table("kernels")
+    comm = communication_names(kernels["name"], trace.comm_patterns)
+    state = pl.when(pl.col("name").is_in(comm)).then(pl.lit("comm")).otherwise(pl.lit("compute"))
+    parts = [
+        kernels.select(
+            *_COMMON,
+            pl.lit("kernel", pl.Categorical).alias("op"),
+            state.cast(pl.Categorical).alias("state"),
+            "name",
+        ),
+        trace.table("graph_launches").select(
+            *_COMMON,
+            *label("graph", "compute"),
+            pl.format("CUDA graph {}", pl.col("graph_id").cast(pl.String).fill_null("?"))
+            .cast(pl.Categorical)
+            .alias("name"),
+        ),
+        trace.table("memcpys").select(
+            *_COMMON,
+            *label("memcpy", "copy"),
+            ("Memcpy " + pl.col("kind").cast(pl.String)).cast(pl.Categorical).alias("name"),
+        ),
+        trace.table("memsets").select(
+            *_COMMON,
+            *label("memset", "memset"),
+            pl.lit("Memset", pl.Categorical).alias("name"),
+        ),
+    ]
+    return (
+        with_gpu(pl.concat(parts), trace)
+        .sort("gpu", "start_ns", maintain_order=True)
+        .select("gpu", "global_pid", "pid", *_LANE[1:], *_COMMON[4:], "op", "state", "name")
+    )
+
+
+def with_gpu(frame: pl.DataFrame, trace: Trace) -> pl.DataFrame:
+    """`frame` (with global_pid, device_id) plus the columns gpu and pid; order is kept."""
+    known = trace.table("gpus").select("global_pid", "device_id", "gpu")
+    return frame.join(
+        known,
+        on=["global_pid", "device_id"],
+        how="left",
+        nulls_equal=True,
+        maintain_order="left",
+    ).with_columns(pid_of(pl.col("global_pid")).alias("pid"))
+
+
+def communication_names(names: pl.Series, patterns: tuple[str, ...] = ()) -> pl.Series:
+    """The distinct kernel names that are communication.
+
+    A demangled name counts, in any case and after a leading `void `, when it starts with one of
+    `COMMUNICATION_PREFIXES` or matches one of the user's regular expressions.
+    """
+    distinct = names.unique().drop_nulls()
+    starts = "|".join(re.escape(p) for p in COMMUNICATION_PREFIXES)
+    rules = "|".join([f"^(?:void )?(?:{starts})", *(f"(?:{p})" for p in patterns)])
+    return distinct.filter(distinct.cast(pl.String).str.contains(f"(?i){rules}"))

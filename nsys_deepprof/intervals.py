@@ -1,0 +1,120 @@
+"""Exact arithmetic on half-open integer intervals, by sorting and searching.
+
+A set of intervals is a pair of int64 arrays `(starts, ends)`. A *disjoint* set is sorted and its
+members neither overlap nor touch; `union` makes one.
+"""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+Ints: TypeAlias = npt.NDArray[np.int64]
+Intervals: TypeAlias = tuple[Ints, Ints]
+
+EMPTY: Intervals = (np.empty(0, np.int64), np.empty(0, np.int64))
+
+
+def union(starts: Ints, ends: Ints) -> Intervals:
+    """The disjoint set that covers the same points. Empty intervals cover none."""
+    keep = ends > starts
+    if not keep.all():
+        starts, ends = starts[keep], ends[keep]
+    if len(starts) == 0:
+        return EMPTY
+    if (starts[1:] < starts[:-1]).any():
+        order = np.argsort(starts, kind="stable")
+        starts, ends = starts[order], ends[order]
+    reach = np.maximum.accumulate(ends)
+    first = np.concatenate(([True], starts[1:] > reach[:-1]))
+    last = np.concatenate((first[1:], [True]))
+    return starts[first], reach[last]
+
+
+def covered_before(disjoint: Intervals, points: Ints) -> Ints:
+    """For each point x, the length that the set covers in (-inf, x).
+
+    The length covered in [a, b) is then `covered_before(b) - covered_before(a)`.
+    """
+    starts, ends = disjoint
+    if len(starts) == 0:
+        return np.zeros(len(points), np.int64)
+    before = np.concatenate(([0], np.cumsum(ends - starts)))
+    index = np.searchsorted(starts, points, side="right")
+    over = np.where(index > 0, np.maximum(ends[index - 1] - points, 0), 0)
+    covered: Ints = before[index] - over
+    return covered
+
+
+def covered_between(disjoint: Intervals, starts: Ints, ends: Ints) -> Ints:
+    """For each interval, the length of it that the disjoint set covers."""
+    return covered_before(disjoint, ends) - covered_before(disjoint, starts)
+
+
+def total(disjoint: Intervals) -> int:
+    """Length that a disjoint set covers."""
+    return int((disjoint[1] - disjoint[0]).sum())
+
+
+def complement(disjoint: Intervals, start: int, end: int) -> Intervals:
+    """The maximal intervals of [start, end) that the disjoint set does not touch."""
+    if end <= start:
+        return EMPTY
+    starts, ends = clip(disjoint, start, end)
+    gap_starts = np.concatenate(([start], ends)).astype(np.int64)
+    gap_ends = np.concatenate((starts, [end])).astype(np.int64)
+    keep = gap_ends > gap_starts
+    return gap_starts[keep], gap_ends[keep]
+
+
+def clip(disjoint: Intervals, start: int, end: int) -> Intervals:
+    """The part of a disjoint set inside [start, end)."""
+    starts, ends = np.maximum(disjoint[0], start), np.minimum(disjoint[1], end)
+    keep = ends > starts
+    return starts[keep], ends[keep]
+
+
+def intersect(first: Intervals, second: Intervals) -> Intervals:
+    """The disjoint set of points in both disjoint sets."""
+    edges = np.unique(np.concatenate((*first, *second)))
+    if len(edges) < 2:
+        return EMPTY
+    starts, ends = edges[:-1], edges[1:]
+    inside = covering(first, starts) & covering(second, starts)
+    return union(starts[inside], ends[inside])
+
+
+def covering(disjoint: Intervals, points: Ints) -> npt.NDArray[np.bool_]:
+    """For each point, whether the disjoint set holds it."""
+    starts, ends = disjoint
+    if len(starts) == 0:
+        return np.zeros(len(points), np.bool_)
+    index = np.searchsorted(starts, points, side="right") - 1
+    inside: npt.NDArray[np.bool_] = (index >= 0) & (ends[index] > points)
+    return inside
+
+
+def last_above(values: Ints, upto: Ints, thresholds: Ints) -> Ints:
+    """For each query, the largest index i <= upto with values[i] > threshold, or -1.
+
+    With intervals sorted by start, `values` their ends and `upto` the last one that starts at or
+    before x, this is the innermost interval that covers x: nested or not.
+    Links from each value to the nearest earlier larger one make it a few vector steps: as many as
+    intervals are nested, not as many as there are.
+    """
+    larger = np.arange(-1, len(values) - 1, dtype=np.int64)
+    todo = np.flatnonzero(larger >= 0)
+    while len(todo):
+        # Everything between an index and its link is not larger than the value at the index.
+        todo = todo[values[larger[todo]] <= values[todo]]
+        larger[todo] = larger[larger[todo]]
+        todo = todo[larger[todo] >= 0]
+    found = upto.astype(np.int64, copy=True)
+    open_queries = np.flatnonzero(found >= 0)
+    while len(open_queries):
+        open_queries = open_queries[values[found[open_queries]] <= thresholds[open_queries]]
+        found[open_queries] = larger[found[open_queries]]
+        open_queries = open_queries[found[open_queries] >= 0]
+    return found

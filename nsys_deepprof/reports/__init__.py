@@ -1,0 +1,1 @@
+"""Renderers of results. They compute nothing and know neither SQL nor traces."""

@@ -1,0 +1,293 @@
+"""A trace: named frames with one schema, whatever they were read from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import polars as pl
+
+from nsys_deepprof import extract, gpus
+from nsys_deepprof.errors import InputError, UsageError
+from nsys_deepprof.ids import pid_of, tid_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+T = TypeVar("T")
+
+DEVICE_TABLES = ("kernels", "memcpys", "memsets", "graph_launches")
+EVENT_TABLES = tuple(extract.EVENT_QUERIES)
+TABLES = (*EVENT_TABLES, "gpus", "streams", "processes", "threads")
+"""Every table of a trace, in the order in which a conversion makes them."""
+
+_TIMED_TABLES = (*DEVICE_TABLES, "api_calls", "os_calls", "profiler_overheads")
+
+
+@dataclass(frozen=True)
+class Capture:
+    """Facts about the capture; None where the export does not tell."""
+
+    nsys_version: str | None = None
+    schema_version: str | None = None
+    start_utc_ns: int | None = None
+    duration_ns: int | None = None
+
+
+@dataclass(frozen=True)
+class TableFacts:
+    """What happened to one table on its way in."""
+
+    source_rows: int | None
+    dropped: dict[str, int]
+    skipped: tuple[extract.Skip, ...]
+
+
+@dataclass(frozen=True)
+class Trace:
+    """Frames by name, read when first asked for. Make one with `open_trace`.
+
+    `windows` (columns gpu, start_ns, end_ns; disjoint per GPU) bounds what is analysed: see
+    `narrow`. None is the whole trace.
+    """
+
+    source: str
+    capture: Capture
+    load: Callable[[str], tuple[pl.DataFrame, TableFacts]] = field(repr=False)
+    windows: pl.DataFrame | None = None
+    comm_patterns: tuple[str, ...] = ()
+    _loaded: dict[str, tuple[pl.DataFrame, TableFacts]] = field(
+        default_factory=dict, repr=False, compare=False
+    )
+    _results: dict[Any, Any] = field(default_factory=dict, repr=False, compare=False)
+
+    def table(self, name: str) -> pl.DataFrame:
+        """The whole frame `name`, one of `TABLES`; the README documents their columns."""
+        return self._table(name)[0]
+
+    def facts(self, name: str) -> TableFacts:
+        """Rows in the source, dropped rows by reason, and what was skipped, of one table."""
+        return self._table(name)[1]
+
+    def has(self, name: str) -> bool:
+        """Whether the source has the table at all: an empty one counts, an absent one does not."""
+        return self.facts(name).source_rows is not None
+
+    def once(self, key: Any, compute: Callable[[], T]) -> T:
+        """`compute()`, kept for the life of this trace: analyses build on each other."""
+        if key not in self._results:
+            self._results[key] = compute()
+        result: T = self._results[key]
+        return result
+
+    def span_ns(self) -> tuple[int, int]:
+        """First start and last end over all timed events; (0, 0) for an empty trace."""
+        return self.once("span_ns", lambda: _span_ns([self.table(t) for t in _SPAN_TABLES]))
+
+    def _table(self, name: str) -> tuple[pl.DataFrame, TableFacts]:
+        if name not in self._loaded:
+            self._loaded[name] = self.load(name)
+        return self._loaded[name]
+
+
+_SPAN_TABLES = (*_TIMED_TABLES, "nvtx_ranges")
+
+
+def open_trace(run: str | Path) -> Trace:
+    """Open an nsys SQLite export or a converted dataset.
+
+    Reads no event before it is asked for. Raises InputError where the input cannot be used.
+    """
+    from nsys_deepprof import dataset, sources
+
+    path = Path(run)
+    if path.is_dir():
+        return dataset.open_dataset(path)
+    return trace_of_source(sources.open_sqlite(path), str(run))
+
+
+def trace_of_source(source: extract.Source, name: str) -> Trace:
+    """A trace over a source's own tables."""
+    strings = extract.Extracted(pl.DataFrame())
+
+    def texts() -> pl.DataFrame:
+        nonlocal strings
+        if strings.frame.width == 0:
+            strings = extract.read_strings(source)
+        return strings.frame
+
+    def load(table: str) -> tuple[pl.DataFrame, TableFacts]:
+        if table in extract.EVENT_QUERIES:
+            got = extract.read_events(source, table, texts())
+            if table == "nvtx_ranges":
+                got.frame = _close_ranges(got.frame, trace)
+            elif table == "graph_launches":
+                got.frame = _place_graphs(got, trace)
+            if table == "kernels":
+                got.skipped += strings.skipped
+            return got.frame, TableFacts(got.source_rows, dict(got.dropped), tuple(got.skipped))
+        frame, skipped = _describe(table, source, texts(), trace)
+        return frame, TableFacts(frame.height, {}, tuple(skipped))
+
+    trace = Trace(source=name, capture=read_capture(source), load=load)
+    return trace
+
+
+def read_capture(source: extract.Source) -> Capture:
+    """Versions, start and length of the capture, from whichever metadata tables exist."""
+    meta: dict[str, str] = {}
+    for query in ("export_metadata_2022", "export_metadata"):
+        meta |= dict(extract.read_query(source, query).frame.iter_rows())
+    start = extract.read_query(source, "session_start").frame
+    length = extract.read_query(source, "capture_span").frame
+    return Capture(
+        nsys_version=meta.get("EXPORT_PRODUCT_VERSION"),
+        schema_version=meta.get("EXPORT_SCHEMA_VERSION"),
+        start_utc_ns=start["utc_epoch_ns"].first() if start.height else None,
+        duration_ns=length["duration_ns"].first() if length.height else None,
+    )
+
+
+def narrow(
+    trace: Trace,
+    *,
+    from_ms: float | None = None,
+    to_ms: float | None = None,
+    nvtx: str | None = None,
+) -> Trace:
+    """The same trace, analysed only inside a window.
+
+    `from_ms`, `to_ms` count from the trace's first event. `nvtx` keeps the time of the ranges of
+    exactly that name, projected onto each GPU: from the first start to the last end of the work
+    launched by the range's thread while the range was open (work runs later than its launch).
+    Where launches are unknown the range's own host time is taken.
+
+    Times that add up (states, gaps) are clipped to the window; an operation belongs to the window
+    in which it starts. Raises UsageError when nothing is left.
+    """
+    if from_ms is None and to_ms is None and nvtx is None:
+        return trace
+    from nsys_deepprof.windows import nvtx_windows, time_windows
+
+    first_ns, last_ns = trace.span_ns()
+    start_ns = first_ns if from_ms is None else first_ns + round(from_ms * 1e6)
+    end_ns = last_ns if to_ms is None else first_ns + round(to_ms * 1e6)
+    if end_ns <= start_ns or start_ns >= last_ns or end_ns <= first_ns:
+        length_ms = (last_ns - first_ns) / 1e6
+        raise UsageError(
+            "--from/--to", f"selects nothing: the trace runs from 0 to {length_ms:.3f} ms"
+        )
+    windows = time_windows(trace, start_ns, end_ns)
+    if nvtx is not None:
+        windows = nvtx_windows(trace, nvtx, windows)
+    return replace(trace, windows=windows, _results={"span_ns": (first_ns, last_ns)})
+
+
+def _span_ns(frames: list[pl.DataFrame]) -> tuple[int, int]:
+    full = [f.select("start_ns", "end_ns") for f in frames if f.height]
+    if not full:
+        return 0, 0
+    starts = [f["start_ns"].min() for f in full]
+    ends = [f["end_ns"].max() for f in full]
+    first = min(s for s in starts if isinstance(s, int))
+    return first, max((e for e in ends if isinstance(e, int)), default=first)
+
+
+def _close_ranges(ranges: pl.DataFrame, trace: Trace) -> pl.DataFrame:
+    """Close ranges without an end at the trace's end, and flag them."""
+    still_open = ranges["end_ns"].is_null()
+    ranges = ranges.with_columns(still_open.alias("open"))
+    if not still_open.any():
+        return ranges
+    frames = [trace.table(t) for t in _TIMED_TABLES]
+    closed = ranges.filter(~pl.col("open"))
+    _, last_ns = _span_ns([*frames, closed])
+    end = pl.max_horizontal(pl.lit(last_ns), "start_ns")
+    return ranges.with_columns(pl.coalesce("end_ns", end).alias("end_ns"))
+
+
+def _place_graphs(got: extract.Extracted, trace: Trace) -> pl.DataFrame:
+    """Put graphs whose first node is on the host onto their process's device, where it has one.
+
+    A row that names no device, of a process with several, is dropped and counted.
+    """
+    frame = got.frame
+    lost = pl.col("device_id") == gpus.HOST_FIRST_DEVICE
+    if not frame.select(lost.any()).item():
+        return frame
+    seen = pl.concat(
+        [
+            f.select("global_pid", "device_id")
+            for f in (trace.table("kernels"), trace.table("memcpys"), frame.filter(~lost))
+        ]
+    ).unique()
+    alone = seen.group_by("global_pid").agg(
+        pl.col("device_id").first().alias("only_device"), pl.len().alias("devices")
+    )
+    placed = (
+        frame.join(alone.filter(pl.col("devices") == 1), on="global_pid", how="left")
+        .with_columns(pl.when(lost).then("only_device").otherwise("device_id").alias("device_id"))
+        .select(frame.columns)
+        .sort("start_ns", maintain_order=True)
+    )
+    nowhere = placed["device_id"].null_count()
+    if nowhere:
+        got.dropped["no_device"] += nowhere
+    return placed.filter(pl.col("device_id").is_not_null())
+
+
+def _describe(
+    table: str, source: extract.Source, strings: pl.DataFrame, trace: Trace
+) -> tuple[pl.DataFrame, list[extract.Skip]]:
+    skipped: list[extract.Skip] = []
+
+    def read(name: str) -> pl.DataFrame:
+        got = extract.read_query(source, name, strings)
+        skipped.extend(got.skipped)
+        return got.frame
+
+    match table:
+        case "gpus":
+            devices = pl.concat(
+                [trace.table(t).select("global_pid", "device_id") for t in DEVICE_TABLES]
+            )
+            return gpus.gpu_table(devices, read), skipped
+        case "streams":
+            return read("streams"), skipped
+        case "processes":
+            return _processes(read("processes"), trace), skipped
+        case "threads":
+            named = read("threads").unique("global_tid", keep="last", maintain_order=True)
+            called = trace.table("api_calls").select("global_tid").unique().drop_nulls()
+            threads = called.join(named, on="global_tid", how="full", coalesce=True)
+            return (
+                threads.with_columns(
+                    pid_of(pl.col("global_tid")).alias("pid"),
+                    tid_of(pl.col("global_tid")).alias("tid"),
+                )
+                .select("global_tid", "pid", "tid", "name")
+                .sort("global_tid"),
+                skipped,
+            )
+    raise InputError(trace.source, f"no table {table} in a trace")
+
+
+def _processes(named: pl.DataFrame, trace: Trace) -> pl.DataFrame:
+    """Every process with a name or with device work, once."""
+    seen = pl.concat(
+        [trace.table(t).select("global_pid") for t in DEVICE_TABLES]
+    ).unique().drop_nulls()
+    return (
+        seen.join(
+            named.unique("global_pid", keep="last").drop("pid"),
+            on="global_pid",
+            how="full",
+            coalesce=True,
+        )
+        .with_columns(
+            pid_of(pl.col("global_pid")).alias("pid"), pl.col("name").replace("", None)
+        )
+        .select("global_pid", "pid", "name")
+        .sort("global_pid")
+    )

@@ -1,0 +1,110 @@
+"""Windows of analysis: by time, and by NVTX range projected onto the GPU."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import polars as pl
+
+from nsys_deepprof import intervals
+from nsys_deepprof.device import device_ops
+from nsys_deepprof.errors import UsageError
+from nsys_deepprof.ids import global_pid_of
+
+if TYPE_CHECKING:
+    from nsys_deepprof.trace import Trace
+
+SCHEMA = {"gpu": pl.Int64, "start_ns": pl.Int64, "end_ns": pl.Int64}
+
+
+def time_windows(trace: Trace, start_ns: int, end_ns: int) -> pl.DataFrame:
+    """The window [start_ns, end_ns) on every GPU of the trace."""
+    gpus = trace.table("gpus")["gpu"].unique().sort()
+    return pl.DataFrame(
+        {"gpu": gpus, "start_ns": [start_ns] * len(gpus), "end_ns": [end_ns] * len(gpus)},
+        schema=SCHEMA,
+    )
+
+
+def nvtx_windows(trace: Trace, name: str, within: pl.DataFrame) -> pl.DataFrame:
+    """Windows of the ranges called `name`, projected onto each GPU, inside `within`.
+
+    Raises UsageError when no range has that name (and names some that exist).
+    """
+    ranges = trace.table("nvtx_ranges").filter(pl.col("kind") != "mark")
+    chosen = ranges.filter(pl.col("name").cast(pl.String) == name)
+    if chosen.height == 0:
+        common = (
+            ranges["name"].value_counts(sort=True)["name"].head(5).cast(pl.String).to_list()
+        )
+        hint = "ranges of this trace: " + ", ".join(common) if common else "it has no NVTX ranges"
+        raise UsageError(f"--nvtx {name}", "no range of that name", hint)
+    projected = _projected(trace, chosen)
+    parts = []
+    for (gpu,), bounds in within.group_by("gpu", maintain_order=True):
+        mine = projected.filter(pl.col("gpu") == gpu)
+        merged = intervals.union(mine["start_ns"].to_numpy(), mine["end_ns"].to_numpy())
+        kept = intervals.intersect(
+            merged, intervals.union(bounds["start_ns"].to_numpy(), bounds["end_ns"].to_numpy())
+        )
+        parts.append(
+            pl.DataFrame(
+                {"gpu": [gpu] * len(kept[0]), "start_ns": kept[0], "end_ns": kept[1]},
+                schema=SCHEMA,
+            )
+        )
+    windows = pl.concat(parts) if parts else pl.DataFrame(schema=SCHEMA)
+    if windows.height == 0:
+        raise UsageError(f"--nvtx {name}", "no GPU work belongs to the ranges of that name")
+    return windows
+
+
+def in_windows(frame: pl.DataFrame, windows: pl.DataFrame | None) -> pl.DataFrame:
+    """The rows of `frame` (columns gpu, start_ns) that start inside the windows."""
+    if windows is None:
+        return frame
+    keep = np.zeros(frame.height, np.bool_)
+    row_gpu = frame["gpu"].to_numpy()
+    starts = frame["start_ns"].to_numpy()
+    for (gpu,), mine in windows.group_by("gpu"):
+        rows = np.flatnonzero(row_gpu == gpu)
+        disjoint = (mine["start_ns"].to_numpy(), mine["end_ns"].to_numpy())
+        keep[rows] = intervals.covering(disjoint, starts[rows])
+    return frame.filter(pl.Series(keep))
+
+
+def _projected(trace: Trace, ranges: pl.DataFrame) -> pl.DataFrame:
+    """Per range and GPU, the time from its work's first start to its last end."""
+    calls = trace.table("api_calls")
+    if calls.height == 0:
+        gpus = trace.table("gpus").select("gpu").unique()
+        return ranges.select("start_ns", "end_ns").join(gpus, how="cross")
+    opened = (
+        ranges.sort("start_ns")
+        .with_row_index("range")
+        .select("range", "global_tid", "start_ns", pl.col("end_ns").alias("range_end_ns"))
+        # A range inside another of its name adds nothing, and would hide the outer one below.
+        .filter(
+            pl.col("range_end_ns")
+            > pl.col("range_end_ns").cum_max().shift(1).over("global_tid").fill_null(-(2**63))
+        )
+    )
+    inside = (
+        calls.select("start_ns", "global_tid", "correlation_id")
+        .filter(pl.col("correlation_id").is_not_null())
+        .sort("start_ns")
+        .join_asof(opened, on="start_ns", by="global_tid", check_sortedness=False)
+        .filter(pl.col("start_ns") < pl.col("range_end_ns"))
+        .select(
+            "range", global_pid_of(pl.col("global_tid")).alias("global_pid"), "correlation_id"
+        )
+    )
+    return (
+        device_ops(trace)
+        .select("gpu", "global_pid", "correlation_id", "start_ns", "end_ns")
+        .join(inside, on=["global_pid", "correlation_id"])
+        .group_by("range", "gpu")
+        .agg(pl.col("start_ns").min(), pl.col("end_ns").max())
+        .select("gpu", "start_ns", "end_ns")
+    )

@@ -1,0 +1,10 @@
+-- One row per fact about the export (nsys 2023 and newer). Order: as stored.
+-- requires: META_DATA_EXPORT(name, value)
+-- unreadable: skip
+-- without it: the nsys version is unknown
+-- column: name TEXT fact, such as EXPORT_SCHEMA_VERSION
+-- column: value TEXT its value
+SELECT
+    COALESCE(name, '') AS name,
+    COALESCE(value, '') AS value
+FROM META_DATA_EXPORT
