@@ -169,9 +169,7 @@ def _resolve(ids: pl.Series, strings: pl.DataFrame | None) -> pl.Series:
     unknown = texts.is_null() & ids.is_not_null()
     if unknown.any():
         placeholder = ("<unknown:" + ids.cast(pl.String) + ">").cast(pl.Categorical)
-        texts = texts.to_frame().select(pl.when(unknown).then(placeholder).otherwise(texts))[
-            :, 0
-        ]
+        texts = texts.to_frame().select(pl.when(unknown).then(placeholder).otherwise(texts))[:, 0]
     return texts.alias(ids.name)
 
 

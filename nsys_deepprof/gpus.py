@@ -73,9 +73,7 @@ def gpu_table(devices: pl.DataFrame, read: Callable[[str], pl.DataFrame]) -> pl.
         how="left",
         maintain_order="left",
     )
-    uuid = pl.coalesce(
-        pl.col("map_uuid").replace("", None), pl.col("uuid").replace("", None)
-    )
+    uuid = pl.coalesce(pl.col("map_uuid").replace("", None), pl.col("uuid").replace("", None))
     return joined.with_columns(
         uuid.alias("uuid"),
         pl.col("name").replace("", None),

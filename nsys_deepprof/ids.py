@@ -34,6 +34,4 @@ def lane_label() -> pl.Expr:
     `gpu0/pid1234/ctx1/stream7`."""
     import polars as pl
 
-    return pl.format(
-        "gpu{}/pid{}/ctx{}/stream{}", "gpu", "pid", "context_id", "stream_id"
-    )
+    return pl.format("gpu{}/pid{}/ctx{}/stream{}", "gpu", "pid", "context_id", "stream_id")

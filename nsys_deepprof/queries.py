@@ -82,9 +82,14 @@ def parse_query(name: str, text: str) -> Query:
             fields[key].append(value.strip())
         else:
             about.append(line)
-    if not about or len(fields["requires"]) != 1 or fields["unreadable"] not in (
-        ["error"],
-        ["skip"],
+    if (
+        not about
+        or len(fields["requires"]) != 1
+        or fields["unreadable"]
+        not in (
+            ["error"],
+            ["skip"],
+        )
     ):
         raise ValueError(f"{name}.sql: header lacks its description, requires or unreadable")
     if len(fields["without it"]) != 1:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -13,7 +14,7 @@ from nsys_deepprof.errors import InputError, UsageError
 from nsys_deepprof.ids import pid_of, tid_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
 T = TypeVar("T")
 
@@ -94,17 +95,26 @@ class Trace:
 _SPAN_TABLES = (*_TIMED_TABLES, "nvtx_ranges")
 
 
-def open_trace(run: str | Path) -> Trace:
+def open_trace(run: str | Path, *, comm_patterns: Sequence[str] = ()) -> Trace:
     """Open an nsys SQLite export or a converted dataset.
 
-    Reads no event before it is asked for. Raises InputError where the input cannot be used.
+    Kernels whose name matches one of the regular expressions `comm_patterns` count as
+    communication too. Reads no event before it is asked for. Raises InputError where the input
+    cannot be used, UsageError for a pattern that is no regular expression.
     """
     from nsys_deepprof import dataset, sources
 
+    for pattern in comm_patterns:
+        try:
+            re.compile(pattern)
+        except re.error as error:
+            raise UsageError(f"--comm {pattern}", f"not a regular expression: {error}") from error
     path = Path(run)
     if path.is_dir():
-        return dataset.open_dataset(path)
-    return trace_of_source(sources.open_sqlite(path), str(run))
+        trace = dataset.open_dataset(path)
+    else:
+        trace = trace_of_source(sources.open_sqlite(path), str(run))
+    return replace(trace, comm_patterns=tuple(comm_patterns))
 
 
 def trace_of_source(source: extract.Source, name: str) -> Trace:
@@ -144,8 +154,8 @@ def read_capture(source: extract.Source) -> Capture:
     return Capture(
         nsys_version=meta.get("EXPORT_PRODUCT_VERSION"),
         schema_version=meta.get("EXPORT_SCHEMA_VERSION"),
-        start_utc_ns=start["utc_epoch_ns"].first() if start.height else None,
-        duration_ns=length["duration_ns"].first() if length.height else None,
+        start_utc_ns=_first(start["utc_epoch_ns"]),
+        duration_ns=_first(length["duration_ns"]),
     )
 
 
@@ -155,8 +165,9 @@ def narrow(
     from_ms: float | None = None,
     to_ms: float | None = None,
     nvtx: str | None = None,
+    gpus: Sequence[int] | None = None,
 ) -> Trace:
-    """The same trace, analysed only inside a window.
+    """The same trace, analysed only inside a window, and only on some GPUs.
 
     `from_ms`, `to_ms` count from the trace's first event. `nvtx` keeps the time of the ranges of
     exactly that name, projected onto each GPU: from the first start to the last end of the work
@@ -166,22 +177,37 @@ def narrow(
     Times that add up (states, gaps) are clipped to the window; an operation belongs to the window
     in which it starts. Raises UsageError when nothing is left.
     """
-    if from_ms is None and to_ms is None and nvtx is None:
+    if from_ms is None and to_ms is None and nvtx is None and gpus is None:
         return trace
     from nsys_deepprof.windows import nvtx_windows, time_windows
 
     first_ns, last_ns = trace.span_ns()
     start_ns = first_ns if from_ms is None else first_ns + round(from_ms * 1e6)
     end_ns = last_ns if to_ms is None else first_ns + round(to_ms * 1e6)
-    if end_ns <= start_ns or start_ns >= last_ns or end_ns <= first_ns:
+    if to_ms is None:
+        # The window is half-open: an operation of no length at the very end is inside.
+        end_ns += 1
+    if end_ns <= start_ns or start_ns > last_ns or end_ns <= first_ns:
         length_ms = (last_ns - first_ns) / 1e6
         raise UsageError(
             "--from/--to", f"selects nothing: the trace runs from 0 to {length_ms:.3f} ms"
         )
     windows = time_windows(trace, start_ns, end_ns)
+    if gpus is not None:
+        present = windows["gpu"].to_list()
+        absent = [gpu for gpu in gpus if gpu not in present]
+        if absent:
+            here = ", ".join(map(str, present)) or "none"
+            raise UsageError(f"--gpu {absent[0]}", f"no such GPU in this trace (there: {here})")
+        windows = windows.filter(pl.col("gpu").is_in(gpus))
     if nvtx is not None:
         windows = nvtx_windows(trace, nvtx, windows)
     return replace(trace, windows=windows, _results={"span_ns": (first_ns, last_ns)})
+
+
+def _first(column: pl.Series) -> int | None:
+    value = column.first() if column.len() else None
+    return value if isinstance(value, int) else None
 
 
 def _span_ns(frames: list[pl.DataFrame]) -> tuple[int, int]:
@@ -275,9 +301,11 @@ def _describe(
 
 def _processes(named: pl.DataFrame, trace: Trace) -> pl.DataFrame:
     """Every process with a name or with device work, once."""
-    seen = pl.concat(
-        [trace.table(t).select("global_pid") for t in DEVICE_TABLES]
-    ).unique().drop_nulls()
+    seen = (
+        pl.concat([trace.table(t).select("global_pid") for t in DEVICE_TABLES])
+        .unique()
+        .drop_nulls()
+    )
     return (
         seen.join(
             named.unique("global_pid", keep="last").drop("pid"),
@@ -285,9 +313,7 @@ def _processes(named: pl.DataFrame, trace: Trace) -> pl.DataFrame:
             how="full",
             coalesce=True,
         )
-        .with_columns(
-            pid_of(pl.col("global_pid")).alias("pid"), pl.col("name").replace("", None)
-        )
+        .with_columns(pid_of(pl.col("global_pid")).alias("pid"), pl.col("name").replace("", None))
         .select("global_pid", "pid", "name")
         .sort("global_pid")
     )

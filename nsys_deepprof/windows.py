@@ -35,9 +35,7 @@ def nvtx_windows(trace: Trace, name: str, within: pl.DataFrame) -> pl.DataFrame:
     ranges = trace.table("nvtx_ranges").filter(pl.col("kind") != "mark")
     chosen = ranges.filter(pl.col("name").cast(pl.String) == name)
     if chosen.height == 0:
-        common = (
-            ranges["name"].value_counts(sort=True)["name"].head(5).cast(pl.String).to_list()
-        )
+        common = ranges["name"].value_counts(sort=True)["name"].head(5).cast(pl.String).to_list()
         hint = "ranges of this trace: " + ", ".join(common) if common else "it has no NVTX ranges"
         raise UsageError(f"--nvtx {name}", "no range of that name", hint)
     projected = _projected(trace, chosen)
@@ -96,9 +94,7 @@ def _projected(trace: Trace, ranges: pl.DataFrame) -> pl.DataFrame:
         .sort("start_ns")
         .join_asof(opened, on="start_ns", by="global_tid", check_sortedness=False)
         .filter(pl.col("start_ns") < pl.col("range_end_ns"))
-        .select(
-            "range", global_pid_of(pl.col("global_tid")).alias("global_pid"), "correlation_id"
-        )
+        .select("range", global_pid_of(pl.col("global_tid")).alias("global_pid"), "correlation_id")
     )
     return (
         device_ops(trace)

@@ -64,9 +64,7 @@ def info(trace: Trace) -> Result:
             for table in TABLES
         },
         "dropped": dropped,
-        "skipped": [
-            {"table": s.table, "reason": s.reason, "lost": s.lost} for s in skips.values()
-        ],
+        "skipped": [{"table": s.table, "reason": s.reason, "lost": s.lost} for s in skips.values()],
         "unmatched_kernels": _unmatched_kernels(trace),
         "invalid_timestamps": sum(d.get(r, 0) for d in dropped.values() for r in bad_times),
         "suspect_durations": _suspect_durations(trace),
@@ -121,9 +119,12 @@ def _gpu_rows(trace: Trace) -> pl.DataFrame:
     )
     joined = frame.join(owners, on="gpu", how="left").join(counts, on="gpu", how="left")
     count_columns = ["kernels", "memcpys", "memsets", "graph_launches", "kernel_sum_ns"]
-    for name in SCHEMA:
-        if name not in joined.columns:
-            joined = joined.with_columns(pl.lit(None, SCHEMA[name]).alias(name))
+    absent = [
+        pl.lit(None, dtype).alias(name)
+        for name, dtype in SCHEMA.items()
+        if name not in joined.columns
+    ]
+    joined = joined.with_columns(absent)
     return joined.select(
         pl.col(name).fill_null(0).cast(dtype) if name in count_columns else pl.col(name).cast(dtype)
         for name, dtype in SCHEMA.items()

@@ -1,0 +1,155 @@
+"""The commands: each opens a run, asks one analysis, and hands its result to a writer."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from nsys_deepprof.cli.commands import RunArgument, table, windowed
+
+if TYPE_CHECKING:
+    from nsys_deepprof.result import Result
+    from nsys_deepprof.trace import Trace
+
+app = typer.Typer(
+    name="nsys-deepprof",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        from nsys_deepprof import __version__
+
+        typer.echo(f"nsys-deepprof {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
+    ] = False,
+) -> None:
+    """Answers from NVIDIA Nsight Systems exports: what repeats, and why the GPU waits."""
+
+
+@app.command()
+def convert(
+    run: RunArgument,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", metavar="DIR", help="Default: RUN with suffix .deepprof."),
+    ] = None,
+    force: Annotated[
+        bool, typer.Option("--force", help="Replace a dataset that is there.")
+    ] = False,
+) -> None:
+    """Write the dataset of an export: Parquet files and a manifest."""
+    from nsys_deepprof.cli.progress import conversion_progress
+    from nsys_deepprof.dataset import convert as convert_run
+
+    with conversion_progress() as progress:
+        done = convert_run(run, output, force=force, progress=progress)
+    rows = sum(done.rows.values())
+    dropped = sum(n for reasons in done.dropped.values() for n in reasons.values())
+    what = "up to date" if done.up_to_date else f"{rows:,} rows"
+    lost = f", {dropped:,} dropped (see `nsys-deepprof info`)" if dropped else ""
+    typer.echo(f"{done.path}: {what}{lost}")
+
+
+@app.command()
+@table
+def info(trace: "Trace") -> "Result":
+    """What was captured, each GPU's time by state, rows kept and dropped, warnings."""
+    from nsys_deepprof.analyses.info import info as analyse
+
+    return analyse(trace)
+
+
+@app.command()
+@table
+def patterns(trace: "Trace") -> "Result":
+    """Repeated sequences and the loop nest of each lane, found without markers."""
+    from nsys_deepprof.analyses.patterns import patterns as analyse
+
+    return analyse(trace)
+
+
+@app.command()
+@table
+def iterations(trace: "Trace") -> "Result":
+    """One row per iteration with its own state split; slow ones explained."""
+    from nsys_deepprof.analyses.iterations import iterations as analyse
+
+    return analyse(trace)
+
+
+@app.command()
+@table
+def gaps(
+    trace: "Trace",
+    min_us: Annotated[
+        float, typer.Option("--min-us", min=0, metavar="X", help="List gaps of at least X µs.")
+    ] = 10,
+) -> "Result":
+    """Idle gaps of each GPU, longest first, and what caused them."""
+    from nsys_deepprof.analyses.gaps import gaps as analyse
+
+    return analyse(trace, min_gap_ns=round(min_us * 1000))
+
+
+@app.command()
+@table
+def memcpy(
+    trace: "Trace",
+    blocking: Annotated[
+        bool, typer.Option("--blocking", help="Only copies that block the host.")
+    ] = False,
+) -> "Result":
+    """Copies, the ones that block first: exposed and host-blocked time, throughput."""
+    from nsys_deepprof.analyses.memcpy import memcpy as analyse
+
+    return analyse(trace, only_blocking=blocking)
+
+
+@app.command()
+@table
+def kernels(trace: "Trace") -> "Result":
+    """Kernels by total time: share, launch and queue time."""
+    from nsys_deepprof.analyses.kernels import kernels as analyse
+
+    return analyse(trace)
+
+
+@app.command()
+@table
+def findings(trace: "Trace") -> "Result":
+    """What to change first: findings ranked by the time that fixing each can give back."""
+    from nsys_deepprof.analyses.findings import findings as analyse
+
+    return analyse(trace)
+
+
+@app.command()
+@windowed
+def report(
+    trace: "Trace",
+    run: str,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", metavar="FILE.html", help="Default: RUN with suffix .html."),
+    ] = None,
+) -> None:
+    """One self-contained HTML page with all of it."""
+    from nsys_deepprof.analyses.report_data import report_data
+    from nsys_deepprof.cli.writing import default_report, write_text
+    from nsys_deepprof.reports.html import render
+
+    target = output or default_report(Path(run))
+    write_text(render(report_data(trace)), target, keep=Path(run))
+    typer.echo(target)

@@ -1,0 +1,132 @@
+"""How a table command is made: a function from a trace to a result gets the shared options."""
+
+# Annotations are live objects here and in `app`: Typer reads them, so they are not postponed.
+import inspect
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from nsys_deepprof.cli.options import Format
+
+if TYPE_CHECKING:
+    from nsys_deepprof.result import Result
+    from nsys_deepprof.trace import Trace
+
+RunArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="RUN", help="An nsys SQLite export or a converted directory.", show_default=False
+    ),
+]
+
+
+def _window_options(
+    from_ms: Annotated[
+        float | None,
+        typer.Option("--from", metavar="MS", help="From this time on, ms from the trace's start."),
+    ] = None,
+    to_ms: Annotated[
+        float | None, typer.Option("--to", metavar="MS", help="Up to this time, likewise.")
+    ] = None,
+    nvtx: Annotated[
+        str | None,
+        typer.Option(
+            "--nvtx", metavar="NAME", help="Only GPU work launched inside NVTX ranges of this name."
+        ),
+    ] = None,
+    gpu: Annotated[
+        list[int] | None,
+        typer.Option("--gpu", "--device", metavar="N", help="Only this GPU; repeatable."),
+    ] = None,
+    comm: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--comm", metavar="REGEX", help="Kernels so named are communication too; repeatable."
+        ),
+    ] = None,
+) -> None:
+    """Declares the options that choose what of a trace is analysed."""
+
+
+def _row_options(
+    format_: Annotated[
+        Format, typer.Option("--format", "-f", help="How to write the rows.")
+    ] = Format.TABLE,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write to a file.")
+    ] = None,
+    limit: Annotated[
+        int | None,
+        typer.Option(
+            "--limit",
+            "-n",
+            min=0,
+            help="Rows to show; 0 for all. A table shows a screenful, other formats show all.",
+            show_default=False,
+        ),
+    ] = None,
+) -> None:
+    """Declares the options that say how rows are written."""
+
+
+def open_run(run: str, options: dict[str, Any]) -> "Trace":
+    """Open `run`, narrowed by the window options, which are taken out of `options`."""
+    from nsys_deepprof.trace import narrow, open_trace
+
+    trace = open_trace(run, comm_patterns=options.pop("comm") or ())
+    return narrow(
+        trace,
+        from_ms=options.pop("from_ms"),
+        to_ms=options.pop("to_ms"),
+        nvtx=options.pop("nvtx"),
+        gpus=options.pop("gpu") or None,
+    )
+
+
+def windowed(command: Callable[..., None]) -> Callable[..., None]:
+    """A command of (trace, run, ...) as one of (RUN, ..., window options)."""
+
+    def call(run: str, **options: Any) -> None:
+        trace = open_run(run, options)
+        command(trace, run, **options)
+
+    return _declare(call, command, own=_parameters(command)[2:], shared=[_window_options])
+
+
+def table(analysis: Callable[..., "Result"]) -> Callable[..., None]:
+    """An analysis of (trace, *, ...) as a command of (RUN, ..., row and window options)."""
+
+    def call(run: str, **options: Any) -> None:
+        from nsys_deepprof.cli.writing import write
+
+        trace = open_run(run, options)
+        rows = {name: options.pop(name) for name in ("format_", "output", "limit")}
+        write(analysis(trace, **options), trace, **rows)
+
+    return _declare(
+        call, analysis, own=_parameters(analysis)[1:], shared=[_row_options, _window_options]
+    )
+
+
+def _declare(
+    call: Callable[..., None],
+    command: Callable[..., Any],
+    *,
+    own: list[inspect.Parameter],
+    shared: list[Callable[..., None]],
+) -> Callable[..., None]:
+    """Give `call` the name, help and options that the command line shows."""
+    run = inspect.Parameter("run", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=RunArgument)
+    options = [*own, *(p for declaration in shared for p in _parameters(declaration))]
+    parameters = [run, *(p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in options)]
+    call.__name__ = command.__name__
+    call.__doc__ = command.__doc__
+    call.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    call.__annotations__ = {p.name: p.annotation for p in parameters}
+    return call
+
+
+def _parameters(function: Callable[..., Any]) -> list[inspect.Parameter]:
+    return list(inspect.signature(function).parameters.values())

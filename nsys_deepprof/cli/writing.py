@@ -1,0 +1,118 @@
+"""Results to standard output or to a file that is whole or absent."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from nsys_deepprof.cli.options import Format
+from nsys_deepprof.errors import OutputError, UsageError
+
+if TYPE_CHECKING:
+    from nsys_deepprof.result import Result
+    from nsys_deepprof.trace import Trace
+
+SCREENFUL = 20
+"""Rows of a table when no limit is given."""
+
+
+def write(
+    result: Result, trace: Trace, format_: Format, output: Path | None, limit: int | None
+) -> None:
+    """Write `result` as asked, with the trace's warnings and window beside it."""
+    from nsys_deepprof.analyses.trust import capture_warnings
+
+    extra = {"warnings": list(capture_warnings(trace)), **result.extra}
+    if trace.windows is not None:
+        extra["analysed_windows"] = trace.windows
+    result = replace(result, extra=extra)
+    if limit is None:
+        limit = SCREENFUL if format_ is Format.TABLE else 0
+    match format_:
+        case Format.TABLE:
+            from nsys_deepprof.reports import table
+
+            # Times in tables count from the trace's start, as --from and --to do.
+            extra["trace_start_ns"] = trace.span_ns()[0]
+            width = _terminal_width() if output is None else None
+            text = table.render(result, trace.source, limit=limit, width=width)
+        case Format.JSON:
+            from nsys_deepprof.reports import rows
+
+            text = rows.to_json(result, trace.source, limit=limit)
+        case Format.CSV:
+            from nsys_deepprof.reports import rows
+
+            text = rows.to_csv(result, limit=limit)
+        case Format.PARQUET:
+            from nsys_deepprof.reports import rows
+
+            _write_bytes(rows.to_parquet(result, limit=limit), output, Path(trace.source))
+            return
+    if output is None:
+        sys.stdout.write(text)
+    else:
+        write_text(text, output, keep=Path(trace.source))
+
+
+def write_text(text: str, output: Path, *, keep: Path) -> None:
+    """Write `text` to `output`, whole or not at all, and never over the input `keep`."""
+    _replace_file(output, text.encode("utf-8"), keep)
+
+
+def default_report(run: Path) -> Path:
+    """Where the report of `run` goes: beside it, with the suffix `.html`."""
+    return run.with_suffix(".html")
+
+
+def _write_bytes(content: bytes, output: Path | None, keep: Path) -> None:
+    if output is not None:
+        _replace_file(output, content, keep)
+    elif sys.stdout.isatty():
+        raise UsageError("--format parquet", "is not for a terminal", "name a file with -o")
+    else:
+        sys.stdout.buffer.write(content)
+
+
+def _replace_file(output: Path, content: bytes, keep: Path) -> None:
+    if output.exists() and keep.exists() and output.samefile(keep):
+        raise OutputError(output, "is the input itself", "name another file with -o")
+    if output.exists() and not output.is_file():
+        # A pipe or a device (/dev/stdout) is written in place.
+        _write_in_place(output, content)
+        return
+    try:
+        handle, made = tempfile.mkstemp(prefix=f".{output.name}.", dir=output.parent)
+    except OSError as error:
+        raise _failed(output, error) from error
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+        umask = os.umask(0)
+        os.umask(umask)
+        os.chmod(made, 0o666 & ~umask)
+        os.replace(made, output)
+    except OSError as error:
+        Path(made).unlink(missing_ok=True)
+        raise _failed(output, error) from error
+
+
+def _write_in_place(output: Path, content: bytes) -> None:
+    try:
+        with output.open("wb") as file:
+            file.write(content)
+    except OSError as error:
+        raise _failed(output, error) from error
+
+
+def _failed(output: Path, error: OSError) -> OutputError:
+    reason = (error.strerror or str(error)).lower()
+    return OutputError(output, f"cannot be written: {reason}", "check space and permissions")
+
+
+def _terminal_width() -> int | None:
+    return os.get_terminal_size().columns if sys.stdout.isatty() else None
