@@ -15,6 +15,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from nsys_deepprof.analyses.gaps import gaps
     from nsys_deepprof.analyses.info import info
     from nsys_deepprof.dataset import convert
     from nsys_deepprof.errors import DeepProfError, InputError, OutputError, UsageError
@@ -31,6 +32,7 @@ _HOME = {
     "Result": "result",
     "Trace": "trace",
     "convert": "dataset",
+    "gaps": "analyses.gaps",
     "info": "analyses.info",
     "narrow": "trace",
     "open_trace": "trace",
@@ -44,6 +46,7 @@ __all__ = [
     "Trace",
     "UsageError",
     "convert",
+    "gaps",
     "info",
     "narrow",
     "open_trace",

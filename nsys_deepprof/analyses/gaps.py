@@ -1,0 +1,301 @@
+"""Idle gaps: every interval in which a GPU does nothing, split by why nothing came."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import polars as pl
+
+from nsys_deepprof import host, intervals
+from nsys_deepprof.analyses.gpu_state import analysed_windows, gpu_states
+from nsys_deepprof.analyses.iteration_of import iteration_of
+from nsys_deepprof.device import device_ops
+from nsys_deepprof.ids import pid_of
+from nsys_deepprof.result import Result
+from nsys_deepprof.units import format_ns
+
+if TYPE_CHECKING:
+    from nsys_deepprof.intervals import Intervals, Ints
+    from nsys_deepprof.trace import Trace
+
+DEFAULT_MIN_GAP_NS = 10_000
+"""Gaps shorter than this are counted and not listed: back-to-back work leaves microseconds."""
+
+DRAIN_NS = 50_000
+"""How long before a gap a wait may have ended and still be why the queue was empty."""
+
+CAUSES = (
+    "launch",
+    "device_wait",
+    "sync",
+    "alloc",
+    "load",
+    "api",
+    "profiler",
+    "os",
+    "host",
+    "unknown",
+)
+PART_COLUMNS = tuple(f"{cause}_ns" for cause in CAUSES)
+
+SCHEMA: dict[str, pl.DataType] = {
+    "gpu": pl.Int64(),
+    "pid": pl.Int64(),
+    "start_ns": pl.Int64(),
+    "end_ns": pl.Int64(),
+    "duration_ns": pl.Int64(),
+    "cause": pl.Enum(CAUSES),
+    **{column: pl.Int64() for column in PART_COLUMNS},
+    "drained_by": pl.Categorical(),
+    "prev_op": pl.Categorical(),
+    "next_op": pl.Categorical(),
+    "next_api": pl.Categorical(),
+    "nvtx": pl.Categorical(),
+    "next_nvtx": pl.Categorical(),
+    "iteration": pl.Int64(),
+}
+
+
+def gaps(trace: Trace, *, min_gap_ns: int = DEFAULT_MIN_GAP_NS) -> Result:
+    """Idle gaps of at least `min_gap_ns`, longest first, each with the parts of its cause.
+
+    Columns: gpu, pid (of the process whose work ends the gap), start_ns, end_ns, duration_ns,
+    cause (the largest part), the parts of `PART_COLUMNS` (they add up to duration_ns exactly),
+    drained_by (the waiting call after which the queue was empty), prev_op, next_op, next_api (the
+    call that issued next_op), nvtx (around the middle of the host's part), next_nvtx (around the
+    call), iteration. Before the first and after the last operation of a GPU there is no gap.
+
+    A gap that the trace's window cuts is listed with the part inside.
+
+    Extra keys: `min_gap_ns`, `count` and `total_ns` of the rows, `all_count`, `all_total_ns` (the
+    idle time, whatever `min_gap_ns`), `window_ns` (analysed time of all GPUs together) and
+    `by_cause`: a frame of cause, total_ns (of the part), share (of window_ns), gaps (whose largest
+    part it is), over all gaps.
+    """
+    every = all_gaps(trace)
+    listed = every.filter(pl.col("duration_ns") >= min_gap_ns).sort(
+        "duration_ns", "gpu", "start_ns", descending=[True, False, False]
+    )
+    window_ns = sum(intervals.total(w) for w in analysed_windows(trace).values())
+    extra: dict[str, Any] = {
+        "min_gap_ns": min_gap_ns,
+        "count": listed.height,
+        "total_ns": int(listed["duration_ns"].sum()),
+        "all_count": every.height,
+        "all_total_ns": int(every["duration_ns"].sum()),
+        "window_ns": window_ns,
+        "by_cause": _by_cause(every, window_ns),
+    }
+    return Result("gaps", listed, extra, tuple(_notes(trace, every, min_gap_ns)))
+
+
+def all_gaps(trace: Trace) -> pl.DataFrame:
+    """Every idle gap inside the trace's windows, sorted by (gpu, start_ns). Schema: `SCHEMA`."""
+    return trace.once("all_gaps", lambda: _all_gaps(trace))
+
+
+def _by_cause(every: pl.DataFrame, window_ns: int) -> pl.DataFrame:
+    counts = every["cause"].value_counts()
+    totals = pl.DataFrame(
+        {
+            "cause": pl.Series(CAUSES, dtype=pl.Enum(CAUSES)),
+            "total_ns": pl.Series(
+                [int(every[column].sum()) for column in PART_COLUMNS], dtype=pl.Int64
+            ),
+        }
+    )
+    share = pl.col("total_ns") / window_ns if window_ns else pl.lit(None, pl.Float64)
+    return totals.join(counts, on="cause", how="left", maintain_order="left").select(
+        "cause",
+        "total_ns",
+        share.alias("share"),
+        pl.col("count").fill_null(0).cast(pl.Int64).alias("gaps"),
+    )
+
+
+def _notes(trace: Trace, every: pl.DataFrame, min_gap_ns: int) -> list[str]:
+    if trace.table("gpus").height == 0:
+        return ["No GPU activity in this capture: there is nothing between which to be idle."]
+    short = every.filter(pl.col("duration_ns") < min_gap_ns)
+    if short.height == 0:
+        return []
+    total = format_ns(int(short["duration_ns"].sum()))
+    return [
+        f"{short.height:,} gaps shorter than {format_ns(min_gap_ns)} ({total} together) are not "
+        "listed; they count in the totals."
+    ]
+
+
+def _all_gaps(trace: Trace) -> pl.DataFrame:
+    found = _idle_intervals(trace)
+    if found.height == 0:
+        return pl.DataFrame(schema=SCHEMA)
+    found = found.hstack(_next_ops(trace, found)).with_columns(_prev_ops(trace, found))
+    found = found.with_columns(
+        # Where the launching call's share begins; the host's share ends there.
+        pl.col("call_start_ns")
+        .clip(pl.col("gap_start_ns"), pl.col("gap_end_ns"))
+        .alias("launch_from_ns"),
+        pl.when(pl.col("call_start_ns").is_null())
+        .then(pl.lit("unknown"))
+        .when(pl.col("call_end_ns") <= pl.col("gap_start_ns"))
+        .then(pl.lit("device_wait"))
+        .otherwise(pl.lit("host"))
+        .alias("case"),
+    )
+    middle = pl.col("gap_start_ns") + (pl.col("call_start_ns") - pl.col("gap_start_ns")) // 2
+    host_part = pl.col("call_start_ns") > pl.col("gap_start_ns")
+    around = found.select(
+        "call_tid",
+        "call_start_ns",
+        pl.when(host_part).then(middle).alias("middle_ns"),
+    )
+    found = found.with_columns(
+        host.innermost_ranges(trace, around["call_tid"], around["middle_ns"]).alias("nvtx"),
+        host.innermost_ranges(trace, around["call_tid"], around["call_start_ns"]).alias(
+            "next_nvtx"
+        ),
+        iteration_of(trace, found["gpu"], found["start_ns"]).alias("iteration"),
+        (pl.col("end_ns") - pl.col("start_ns")).alias("duration_ns"),
+    )
+    found = _with_parts(trace, found)
+    return found.with_columns(_largest_part().alias("cause")).select(
+        pl.col(name).cast(dtype) for name, dtype in SCHEMA.items()
+    )
+
+
+def _idle_intervals(trace: Trace) -> pl.DataFrame:
+    """One row per idle interval inside a window: gpu, start_ns, end_ns (clipped to the window),
+    gap_start_ns, gap_end_ns (the whole gap)."""
+    frames: list[pl.DataFrame] = []
+    windows = analysed_windows(trace)
+    for gpu, states in gpu_states(trace).items():
+        if gpu not in windows:
+            continue
+        idle = intervals.complement(states.busy, *states.window_ns)
+        gap, starts, ends = _clipped(idle, windows[gpu])
+        frames.append(
+            pl.DataFrame(
+                {
+                    "gpu": np.full(len(gap), gpu, np.int64),
+                    "start_ns": starts,
+                    "end_ns": ends,
+                    "gap_start_ns": idle[0][gap],
+                    "gap_end_ns": idle[1][gap],
+                }
+            )
+        )
+    columns = ("gpu", "start_ns", "end_ns", "gap_start_ns", "gap_end_ns")
+    empty = pl.DataFrame(schema=dict.fromkeys(columns, pl.Int64))
+    return pl.concat([empty, *frames]).sort("gpu", "start_ns")
+
+
+def _clipped(disjoint: Intervals, windows: Intervals) -> tuple[Ints, Ints, Ints]:
+    """The pieces of a disjoint set inside disjoint windows: index of the member, start, end."""
+    first = np.searchsorted(windows[1], disjoint[0], side="right")
+    beyond = np.searchsorted(windows[0], disjoint[1], side="left")
+    count = np.maximum(beyond - first, 0)
+    member = np.repeat(np.arange(len(count)), count)
+    window = np.arange(count.sum()) - np.repeat(np.cumsum(count) - count, count) + first[member]
+    starts = np.maximum(disjoint[0][member], windows[0][window])
+    ends = np.minimum(disjoint[1][member], windows[1][window])
+    return member, starts, ends
+
+
+def _next_ops(trace: Trace, found: pl.DataFrame) -> pl.DataFrame:
+    """Per gap, the operation that ends it and the call that issued that.
+
+    Of several that start there, the one whose call is earliest: those without a call come last.
+    """
+    ends = found.select("gpu", pl.col("gap_end_ns").alias("start_ns")).unique()
+    at_end = (
+        pl.concat([device_ops(trace), host.issuing_calls(trace)], how="horizontal")
+        .join(ends, on=["gpu", "start_ns"], how="semi", maintain_order="left")
+        .sort(
+            "gpu",
+            "start_ns",
+            "call_start_ns",
+            "call_end_ns",
+            "call_tid",
+            nulls_last=True,
+            maintain_order=True,
+        )
+        .unique(["gpu", "start_ns"], keep="first", maintain_order=True)
+        .select(
+            "gpu",
+            pl.col("start_ns").alias("gap_end_ns"),
+            pid_of(pl.col("global_pid")).alias("pid"),
+            pl.col("name").alias("next_op"),
+            pl.col("call_api").alias("next_api"),
+            "call_start_ns",
+            "call_end_ns",
+            "call_tid",
+        )
+    )
+    return found.join(at_end, on=["gpu", "gap_end_ns"], how="left", maintain_order="left").select(
+        "pid", "next_op", "next_api", "call_start_ns", "call_end_ns", "call_tid"
+    )
+
+
+def _prev_ops(trace: Trace, found: pl.DataFrame) -> pl.Series:
+    """Per gap, the name of the operation that ends where it starts (the last one to start)."""
+    starts = found.select("gpu", pl.col("gap_start_ns").alias("end_ns")).unique()
+    at_start = (
+        device_ops(trace)
+        .select("gpu", "end_ns", "name")
+        .join(starts, on=["gpu", "end_ns"], how="semi", maintain_order="left")
+        .unique(["gpu", "end_ns"], keep="last", maintain_order=True)
+    )
+    return found.join(
+        at_start,
+        left_on=["gpu", "gap_start_ns"],
+        right_on=["gpu", "end_ns"],
+        how="left",
+        maintain_order="left",
+    )["name"].alias("prev_op")
+
+
+def _with_parts(trace: Trace, found: pl.DataFrame) -> pl.DataFrame:
+    """`found` plus the part columns and drained_by."""
+    starts, ends = found["start_ns"].to_numpy(), found["end_ns"].to_numpy()
+    case = found["case"]
+    parts = {column: np.zeros(found.height, np.int64) for column in PART_COLUMNS}
+    for whole in ("unknown", "device_wait"):
+        chosen = (case == whole).to_numpy()
+        parts[f"{whole}_ns"][chosen] = (ends - starts)[chosen]
+    drained = pl.Series("drained_by", [None] * found.height, dtype=pl.Categorical)
+    threads = host.host_threads(trace, found["call_tid"])
+    rows_of = found.with_row_index("row").filter(pl.col("call_tid").is_not_null())
+    drained_rows: list[pl.Series] = []
+    drained_names: list[pl.Series] = []
+    for (tid,), mine in rows_of.group_by("call_tid"):
+        assert isinstance(tid, int)
+        thread = threads[tid]
+        gap_start = mine["gap_start_ns"].to_numpy()
+        wait = thread.last_wait(gap_start, gap_start - DRAIN_NS, mine["call_start_ns"].to_numpy())
+        hit = wait >= 0
+        drained_rows.append(mine["row"].filter(pl.Series(hit)))
+        drained_names.append(thread.waits["api"].gather(wait[hit]))
+        late = mine.filter(pl.col("case") == "host")
+        row = late["row"].to_numpy()
+        launch_from = late["launch_from_ns"].to_numpy()
+        host_until = np.clip(launch_from, starts[row], ends[row])
+        parts["launch_ns"][row] = ends[row] - host_until
+        for column, part in thread.split(starts[row], host_until).items():
+            parts[column][row] = part
+    if drained_rows:
+        names = pl.DataFrame(
+            {"row": pl.concat(drained_rows), "drained_by": pl.concat(drained_names)}
+        )
+        index = pl.DataFrame({"row": pl.Series(np.arange(found.height), dtype=pl.UInt32)})
+        drained = index.join(names, on="row", how="left", maintain_order="left")["drained_by"]
+    return found.with_columns(*(pl.Series(k, v) for k, v in parts.items()), drained)
+
+
+def _largest_part() -> pl.Expr:
+    largest = pl.max_horizontal(PART_COLUMNS)
+    cause: pl.Expr = pl.lit(None, pl.String)
+    for name, column in zip(reversed(CAUSES), reversed(PART_COLUMNS), strict=True):
+        cause = pl.when(pl.col(column) == largest).then(pl.lit(name)).otherwise(cause)
+    return cause

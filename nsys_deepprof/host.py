@@ -1,0 +1,209 @@
+"""The host's side: which call issued each device operation, and what each thread was doing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import polars as pl
+
+from nsys_deepprof import intervals
+from nsys_deepprof.cuda_api import with_classes
+from nsys_deepprof.device import device_ops
+from nsys_deepprof.ids import global_pid_of
+
+if TYPE_CHECKING:
+    from nsys_deepprof.intervals import Intervals, Ints
+    from nsys_deepprof.trace import Trace
+
+ACTIVITIES = ("sync", "alloc", "load", "api", "profiler", "os")
+"""What a thread can be seen doing, by precedence: rows nest, and each nanosecond counts once."""
+
+
+def api_calls(trace: Trace) -> pl.DataFrame:
+    """Every API call, sorted by (start_ns, end_ns, global_tid).
+
+    Columns: start_ns, end_ns, global_tid, global_pid, correlation_id i64, api (Categorical, without
+    suffixes), api_class (Enum of `cuda_api.CLASSES`), waits bool: the call does not return before
+    the device has done something (a synchronise, a synchronous copy or memset by name, or an
+    asynchronous copy of pageable memory).
+    """
+    return trace.once("host.api_calls", lambda: _api_calls(trace))
+
+
+def _api_calls(trace: Trace) -> pl.DataFrame:
+    calls = (
+        with_classes(trace.table("api_calls"))
+        .sort("start_ns", "end_ns", "global_tid", maintain_order=True)
+        .select(
+            "start_ns",
+            "end_ns",
+            "global_tid",
+            global_pid_of(pl.col("global_tid")).alias("global_pid"),
+            "correlation_id",
+            "api",
+            "api_class",
+        )
+    )
+    staged = (
+        trace.table("memcpys")
+        .filter(pageable_side())
+        .select("global_pid", "correlation_id", pl.lit(True).alias("staged"))
+        .unique()
+    )
+    by_name = pl.col("api_class").is_in(["sync", "sync_copy", "sync_memset"])
+    if staged.height == 0:
+        return calls.with_columns(by_name.alias("waits"))
+    return calls.join(
+        staged, on=["global_pid", "correlation_id"], how="left", maintain_order="left"
+    ).select(
+        *calls.columns,
+        (by_name | ((pl.col("api_class") == "async_copy") & pl.col("staged").fill_null(False)))
+        .fill_null(False)
+        .alias("waits"),
+    )
+
+
+def pageable_side() -> pl.Expr:
+    """Whether a copy has pageable host memory on either side; unknown kinds are not pageable."""
+    return (pl.col("src_kind") == "pageable").fill_null(False) | (
+        pl.col("dst_kind") == "pageable"
+    ).fill_null(False)
+
+
+def issuing_calls(trace: Trace) -> pl.DataFrame:
+    """The call that issued each row of `device_ops`, row by row; all null where it is unknown.
+
+    Columns: call_start_ns, call_end_ns, call_tid i64, call_api (Categorical), call_class (Enum).
+    Joined on (process, correlation id); where several calls carry one id, the earliest counts.
+    Unified-memory migrations have none.
+    """
+    return trace.once("host.issuing_calls", lambda: _issuing_calls(trace))
+
+
+def _issuing_calls(trace: Trace) -> pl.DataFrame:
+    key = ["global_pid", "correlation_id"]
+    ops = device_ops(trace).select(key)
+    first = (
+        api_calls(trace)
+        .join(ops.unique(), on=key, how="semi", maintain_order="left")
+        .unique(key, keep="first", maintain_order=True)
+        .select(
+            *key,
+            pl.col("start_ns").alias("call_start_ns"),
+            pl.col("end_ns").alias("call_end_ns"),
+            pl.col("global_tid").alias("call_tid"),
+            pl.col("api").alias("call_api"),
+            pl.col("api_class").alias("call_class"),
+        )
+    )
+    return ops.join(first, on=key, how="left", maintain_order="left").drop(key)
+
+
+@dataclass(frozen=True)
+class HostThread:
+    """One thread's time line.
+
+    `layers[k]` is the disjoint set in which the thread is in any of the first k+1 `ACTIVITIES`.
+    `waits` holds its waiting calls (columns start_ns, end_ns, api) sorted by end.
+    """
+
+    layers: tuple[Intervals, ...]
+    waits: pl.DataFrame
+
+    def split(self, starts_ns: Ints, ends_ns: Ints) -> dict[str, Ints]:
+        """For each interval, the ns in each activity and, as `host_ns`, in none: they add up."""
+        covered = [intervals.covered_between(layer, starts_ns, ends_ns) for layer in self.layers]
+        below = [np.zeros_like(starts_ns), *covered]
+        parts = {f"{a}_ns": covered[k] - below[k] for k, a in enumerate(ACTIVITIES)}
+        parts["host_ns"] = ends_ns - starts_ns - covered[-1]
+        return parts
+
+    def last_wait(self, begun_before_ns: Ints, ended_from_ns: Ints, ended_by_ns: Ints) -> Ints:
+        """For each query, the row of `waits` that ends last in [ended_from, ended_by] among those
+        that start before `begun_before`; -1 for none."""
+        starts, ends = self.waits["start_ns"].to_numpy(), self.waits["end_ns"].to_numpy()
+        upto = np.searchsorted(ends, ended_by_ns, side="right") - 1
+        found = intervals.last_above(-starts, upto, -begun_before_ns)
+        late_enough = ends[found] >= ended_from_ns if len(ends) else np.zeros(len(found), np.bool_)
+        return np.where((found >= 0) & late_enough, found, -1)
+
+
+def host_threads(trace: Trace, tids: pl.Series) -> dict[int, HostThread]:
+    """Time lines of the threads `tids` (globalTid)."""
+    wanted = tids.unique().drop_nulls().to_list()
+    calls = _by_thread(api_calls(trace), wanted)
+    profiler = _by_thread(trace.table("profiler_overheads"), wanted)
+    system = _by_thread(trace.table("os_calls"), wanted)
+    return {tid: _host_thread(calls[tid], profiler[tid], system[tid]) for tid in wanted}
+
+
+def _by_thread(frame: pl.DataFrame, tids: list[int]) -> dict[int, pl.DataFrame]:
+    found = frame.filter(pl.col("global_tid").is_in(tids)).partition_by(
+        "global_tid", as_dict=True, maintain_order=True
+    )
+    return {tid: found.get((tid,), frame.clear()) for tid in tids}
+
+
+def _host_thread(
+    calls: pl.DataFrame, profiler: pl.DataFrame, system: pl.DataFrame
+) -> HostThread:
+    by_activity = (
+        calls.filter("waits"),
+        calls.filter(pl.col("api_class") == "alloc"),
+        calls.filter(pl.col("api_class") == "load"),
+        calls,
+        profiler,
+        system,
+    )
+    layers: list[Intervals] = []
+    for rows in by_activity:
+        starts, ends = rows["start_ns"].to_numpy(), rows["end_ns"].to_numpy()
+        if layers:
+            starts = np.concatenate((layers[-1][0], starts))
+            ends = np.concatenate((layers[-1][1], ends))
+        layers.append(intervals.union(starts, ends))
+    waits = by_activity[0].select("start_ns", "end_ns", "api").sort("end_ns", maintain_order=True)
+    return HostThread(tuple(layers), waits)
+
+
+def innermost_ranges(trace: Trace, tids: pl.Series, times_ns: pl.Series) -> pl.Series:
+    """The name of the innermost NVTX range of each thread around each time; null for none.
+
+    A range holds its start and not its end; of those around a time the innermost is the one that
+    starts last (of equal starts, the one that ends first). Marks are no ranges.
+    """
+    queries = pl.DataFrame({"global_tid": tids, "time_ns": times_ns}).with_row_index("query")
+    asked = queries.filter(pl.col("global_tid").is_not_null() & pl.col("time_ns").is_not_null())
+    found_query: list[pl.Series] = []
+    found_name: list[pl.Series] = []
+    threads = _ranges_by_thread(trace)
+    for (tid,), mine in asked.group_by("global_tid"):
+        ranges = threads.get(tid)
+        if ranges is None:
+            continue
+        times = mine["time_ns"].to_numpy()
+        upto = np.searchsorted(ranges["start_ns"].to_numpy(), times, side="right") - 1
+        index = intervals.last_above(ranges["end_ns"].to_numpy(), upto, times)
+        hit = index >= 0
+        found_query.append(mine["query"].filter(pl.Series(hit)))
+        found_name.append(ranges["name"].gather(index[hit]))
+    if not found_query:
+        return pl.Series("nvtx", [None] * queries.height, dtype=pl.Categorical)
+    found = pl.DataFrame({"query": pl.concat(found_query), "nvtx": pl.concat(found_name)})
+    return queries.join(found, on="query", how="left", maintain_order="left")["nvtx"]
+
+
+def _ranges_by_thread(trace: Trace) -> dict[object, pl.DataFrame]:
+    def compute() -> dict[object, pl.DataFrame]:
+        ranges = (
+            trace.table("nvtx_ranges")
+            .filter(pl.col("kind") != "mark")
+            .select("global_tid", "start_ns", "end_ns", "name")
+            .sort("global_tid", "start_ns", "end_ns", descending=[False, False, True])
+        )
+        parts = ranges.partition_by("global_tid", as_dict=True, maintain_order=True)
+        return {tid: part for (tid,), part in parts.items()}
+
+    return trace.once("host.ranges_by_thread", compute)
