@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import io
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import polars as pl
 
+from nsys_deepprof.reports.names import shorten
 from nsys_deepprof.units import (
     format_bytes,
     format_count,
@@ -17,6 +18,8 @@ from nsys_deepprof.units import (
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from rich.table import Table
 
     from nsys_deepprof.result import Result
 
@@ -51,17 +54,18 @@ _HEADINGS = {
     "coverage_share": "explains",
     "occurrences": "times",
 }
-# The longest texts give way first when the terminal is narrow.
-_WRAPPING = {"explanation", "body", "name", "prev_op", "next_op", "nvtx", "lane"}
+# These give way when the terminal is narrow.
+_LONG = {"explanation", "body", "name", "prev_op", "next_op", "nvtx", "lane"}
 _LEFT = {"name", "pattern", "cause", "kind", "src_kind", "dst_kind", "blocking", "variant"}
 _STATES = ("compute_ns", "comm_ns", "copy_ns", "memset_ns", "idle_ns")
 _FILE_WIDTH = 180
+_MIN_LONG_WIDTH = 12
+_SPACE = 2
 
 
 def render(result: Result, source: str, *, limit: int, width: int | None) -> str:
     """The result as text. `limit` rows at most (0: all); `width` in columns, None for a file."""
     from rich.console import Console
-    from rich.table import Table
     from rich.text import Text
 
     frame = result.frame
@@ -78,28 +82,48 @@ def render(result: Result, source: str, *, limit: int, width: int | None) -> str
     for line in _preamble(result):
         console.print(Text(_printable(line)))
     if shown.height:
-        table = Table(box=None, padding=(0, 2, 0, 0), show_edge=False, header_style="")
-        names = [c for c in COLUMNS.get(result.command, tuple(frame.columns)) if c in frame.columns]
-        for name in names:
-            left = name in _LEFT or name in _WRAPPING
-            table.add_column(
-                _heading(name),
-                justify="left" if left else "right",
-                no_wrap=True,
-                overflow="ellipsis",
-                ratio=1 if name in _WRAPPING else None,
-            )
-        origin = result.extra.get("trace_start_ns", 0)
-        for row in shown.select(names, *_hidden(frame, names)).iter_rows(named=True):
-            table.add_row(*(Text(_printable(_cell(name, row, origin))) for name in names))
-        console.print(table)
+        console.print(_table(result, shown, console.width))
     if shown.height < frame.height:
         console.print(Text(f"{shown.height:,} of {frame.height:,} rows (--limit 0 shows all)"))
     return "\n".join(line.rstrip() for line in buffer.getvalue().splitlines()) + "\n"
 
 
-def _hidden(frame: pl.DataFrame, names: list[str]) -> list[str]:
-    return [c for c in ("window_ns",) if c in frame.columns and c not in names]
+def _table(result: Result, shown: pl.DataFrame, width: int) -> Table:
+    from rich.table import Table
+    from rich.text import Text
+
+    names = [c for c in COLUMNS.get(result.command, tuple(shown.columns)) if c in shown.columns]
+    origin_ns = result.extra.get("trace_start_ns", 0)
+    rows = [
+        [_printable(_cell(name, row, origin_ns)) for name in names]
+        for row in shown.iter_rows(named=True)
+    ]
+    widths = _widths(names, rows, width)
+    table = Table(box=None, padding=(0, _SPACE, 0, 0), show_edge=False, header_style="")
+    for name, column_width in zip(names, widths, strict=True):
+        justify: Literal["left", "right"] = "left" if name in _LEFT | _LONG else "right"
+        table.add_column(
+            _heading(name), justify=justify, no_wrap=True, overflow="ellipsis", width=column_width
+        )
+    for row in rows:
+        cells = zip(names, row, widths, strict=True)
+        table.add_row(*(Text(shorten(c, w) if n in _LONG else c) for n, c, w in cells))
+    return table
+
+
+def _widths(names: list[str], rows: list[list[str]], width: int) -> list[int]:
+    """Columns as wide as their content; the long ones share what the others leave."""
+    full = [
+        max(len(_heading(name)), *(len(row[index]) for row in rows))
+        for index, name in enumerate(names)
+    ]
+    long = sorted((i for i, name in enumerate(names) if name in _LONG), key=lambda i: full[i])
+    left = width - sum(full) + sum(full[i] for i in long) - _SPACE * len(names)
+    for position, index in enumerate(long):
+        share = max(left // (len(long) - position), _MIN_LONG_WIDTH)
+        full[index] = min(full[index], share)
+        left -= full[index]
+    return full
 
 
 def _preamble(result: Result) -> list[str]:

@@ -105,7 +105,7 @@ def test_a_window_holds_the_states_inside_it(
         rows = nd.info(inside).frame
     first, last = min(op[1] for op in ops), max(op[1] + op[2] for op in ops)
     window = range(max(start, first), min(start + length, last))
-    if not len(window):
+    if not window:
         assert rows.height == 0
         return
     sums = rows.select(*(f"{s}_ns" for s in (*STATES, "idle")), "window_ns").row(0)
