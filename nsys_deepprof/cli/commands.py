@@ -103,7 +103,7 @@ def table(analysis: Callable[..., "Result"]) -> Callable[..., None]:
 
         trace = open_run(run, options)
         rows = {name: options.pop(name) for name in ("format_", "output", "limit")}
-        write(analysis(trace, **options), trace, **rows)
+        write(analysis(trace, **options), trace, run=Path(run), **rows)
 
     return _declare(
         call, analysis, own=_parameters(analysis)[1:], shared=[_row_options, _window_options]

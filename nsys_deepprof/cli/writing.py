@@ -21,9 +21,18 @@ SCREENFUL = 20
 
 
 def write(
-    result: Result, trace: Trace, format_: Format, output: Path | None, limit: int | None
+    result: Result,
+    trace: Trace,
+    *,
+    run: Path,
+    format_: Format,
+    output: Path | None,
+    limit: int | None,
 ) -> None:
-    """Write `result` as asked, with the trace's warnings and window beside it."""
+    """Write `result` as asked, with the trace's warnings and window beside it.
+
+    `run` is the input, which is never written over.
+    """
     from nsys_deepprof.analyses.trust import capture_warnings
 
     extra = {"warnings": list(capture_warnings(trace)), **result.extra}
@@ -51,12 +60,12 @@ def write(
         case Format.PARQUET:
             from nsys_deepprof.reports import rows
 
-            _write_bytes(rows.to_parquet(result, limit=limit), output, Path(trace.source))
+            _write_bytes(rows.to_parquet(result, limit=limit), output, run)
             return
     if output is None:
         sys.stdout.write(text)
     else:
-        write_text(text, output, keep=Path(trace.source))
+        write_text(text, output, keep=run)
 
 
 def write_text(text: str, output: Path, *, keep: Path) -> None:

@@ -58,6 +58,11 @@ _HEADINGS = {
 _LONG = {"explanation", "body", "name", "prev_op", "next_op", "nvtx", "lane"}
 _LEFT = {"name", "pattern", "cause", "kind", "src_kind", "dst_kind", "blocking", "variant"}
 _STATES = ("compute_ns", "comm_ns", "copy_ns", "memset_ns", "idle_ns")
+_FIRST_TO_GO = (
+    *("nvtx", "variant", "max_ns", "median_ns", "drained_by", "iteration", "pid", "memset_ns"),
+    *("src_kind", "dst_kind", "prev_op", "comm_ns", "throughput_gbps", "memcpys", "kernels"),
+)
+"""Columns that a narrow terminal does without, in the order in which they go."""
 _FILE_WIDTH = 180
 _MIN_LONG_WIDTH = 12
 _SPACE = 2
@@ -94,35 +99,40 @@ def _table(result: Result, shown: pl.DataFrame, width: int) -> Table:
 
     names = [c for c in COLUMNS.get(result.command, tuple(shown.columns)) if c in shown.columns]
     origin_ns = result.extra.get("trace_start_ns", 0)
-    rows = [
-        [_printable(_cell(name, row, origin_ns)) for name in names]
-        for row in shown.iter_rows(named=True)
-    ]
-    widths = _widths(names, rows, width)
+    cells = {
+        name: [_printable(_cell(name, row, origin_ns)) for row in shown.iter_rows(named=True)]
+        for name in names
+    }
+    widths = _widths(cells, width)
     table = Table(box=None, padding=(0, _SPACE, 0, 0), show_edge=False, header_style="")
-    for name, column_width in zip(names, widths, strict=True):
+    for name, column_width in widths.items():
         justify: Literal["left", "right"] = "left" if name in _LEFT | _LONG else "right"
         table.add_column(
             _heading(name), justify=justify, no_wrap=True, overflow="ellipsis", width=column_width
         )
-    for row in rows:
-        cells = zip(names, row, widths, strict=True)
-        table.add_row(*(Text(shorten(c, w) if n in _LONG else c) for n, c, w in cells))
+    for index in range(shown.height):
+        texts = (
+            shorten(cells[name][index], w) if name in _LONG else cells[name][index]
+            for name, w in widths.items()
+        )
+        table.add_row(*(Text(text) for text in texts))
     return table
 
 
-def _widths(names: list[str], rows: list[list[str]], width: int) -> list[int]:
-    """Columns as wide as their content; the long ones share what the others leave."""
-    full = [
-        max(len(_heading(name)), *(len(row[index]) for row in rows))
-        for index, name in enumerate(names)
-    ]
-    long = sorted((i for i, name in enumerate(names) if name in _LONG), key=lambda i: full[i])
-    left = width - sum(full) + sum(full[i] for i in long) - _SPACE * len(names)
-    for position, index in enumerate(long):
+def _widths(cells: dict[str, list[str]], width: int) -> dict[str, int]:
+    """Widths of the columns that fit: the long ones share what the others leave."""
+    full = {name: max(len(_heading(name)), *map(len, texts)) for name, texts in cells.items()}
+    for name in _FIRST_TO_GO:
+        least = sum(min(w, _MIN_LONG_WIDTH) if n in _LONG else w for n, w in full.items())
+        if least + _SPACE * len(full) <= width:
+            break
+        full.pop(name, None)
+    long = sorted((name for name in full if name in _LONG), key=lambda name: full[name])
+    left = width - sum(full.values()) + sum(full[name] for name in long) - _SPACE * len(full)
+    for position, name in enumerate(long):
         share = max(left // (len(long) - position), _MIN_LONG_WIDTH)
-        full[index] = min(full[index], share)
-        left -= full[index]
+        full[name] = min(full[name], share)
+        left -= full[name]
     return full
 
 
