@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from nsys_deepprof.analyses.gaps import gaps
     from nsys_deepprof.analyses.info import info
+    from nsys_deepprof.analyses.kernels import kernels
+    from nsys_deepprof.analyses.memcpy import memcpy
     from nsys_deepprof.dataset import convert
     from nsys_deepprof.errors import DeepProfError, InputError, OutputError, UsageError
     from nsys_deepprof.result import Result
@@ -34,6 +36,8 @@ _HOME = {
     "convert": "dataset",
     "gaps": "analyses.gaps",
     "info": "analyses.info",
+    "kernels": "analyses.kernels",
+    "memcpy": "analyses.memcpy",
     "narrow": "trace",
     "open_trace": "trace",
 }
@@ -48,6 +52,8 @@ __all__ = [
     "convert",
     "gaps",
     "info",
+    "kernels",
+    "memcpy",
     "narrow",
     "open_trace",
 ]

@@ -10,7 +10,7 @@ import polars as pl
 
 from nsys_deepprof import intervals
 from nsys_deepprof.cuda_api import with_classes
-from nsys_deepprof.device import device_ops
+from nsys_deepprof.device import device_ops, with_gpu
 from nsys_deepprof.ids import global_pid_of
 
 if TYPE_CHECKING:
@@ -99,6 +99,18 @@ def _issuing_calls(trace: Trace) -> pl.DataFrame:
         )
     )
     return ops.join(first, on=key, how="left", maintain_order="left").drop(key)
+
+
+_OP_OF_TABLE = {"kernels": "kernel", "memcpys": "memcpy", "memsets": "memset"}
+
+
+def with_calls(trace: Trace, table: str) -> pl.DataFrame:
+    """The rows of `kernels`, `memcpys` or `memsets`, sorted by (gpu, start_ns), plus gpu, pid and
+    the columns of `issuing_calls`."""
+    rows = with_gpu(trace.table(table), trace).sort("gpu", "start_ns", maintain_order=True)
+    # device_ops holds the same rows in the same order, among others.
+    mine = device_ops(trace)["op"].cast(pl.String) == _OP_OF_TABLE[table]
+    return rows.hstack(issuing_calls(trace).filter(mine))
 
 
 @dataclass(frozen=True)

@@ -39,6 +39,11 @@ class GpuStates:
         """Where any work runs."""
         return self.layers[-1]
 
+    @property
+    def kernels(self) -> Intervals:
+        """Where any kernel runs, communication included."""
+        return self.layers[STATES.index("comm")]
+
     def split(self, starts_ns: Ints, ends_ns: Ints) -> dict[str, Ints]:
         """For each interval, the ns in each state: keys are `STATE_COLUMNS`; they add up."""
         covered = [intervals.covered_between(layer, starts_ns, ends_ns) for layer in self.layers]

@@ -1,0 +1,41 @@
+"""When one kind of work has a GPU to itself."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from nsys_deepprof import intervals
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from nsys_deepprof.intervals import Intervals, Ints
+
+
+def alone_ns(
+    starts: Ints, ends: Ints, labels: npt.NDArray[np.int64], within: Intervals
+) -> Ints:
+    """For each label 0..n-1, the ns of `within` (disjoint) in which intervals of that label run
+    and of no other label do."""
+    count = int(labels.max()) + 1 if len(labels) else 0
+    total = np.zeros(count, np.int64)
+    keep = ends > starts
+    starts, ends, labels = starts[keep], ends[keep], labels[keep]
+    if len(starts) == 0:
+        return total
+    edges = np.concatenate((starts, ends))
+    order = np.argsort(edges, kind="stable")
+    edges = edges[order]
+    step = np.where(order < len(starts), 1, -1).astype(np.int64)
+    label = labels[order % len(starts)]
+    # Between two edges n intervals run, whose labels add up to s and their squares to q: they are
+    # all the same exactly when n * q = s * s (Cauchy-Schwarz), and then the label is s / n.
+    running = np.cumsum(step)[:-1]
+    added = np.cumsum(step * label)[:-1]
+    squares = np.cumsum(step * label * label)[:-1]
+    single = (running > 0) & (running * squares == added * added)
+    length = intervals.covered_between(within, edges[:-1], edges[1:])
+    np.add.at(total, added[single] // running[single], length[single])
+    return total

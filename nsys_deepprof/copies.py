@@ -1,0 +1,161 @@
+"""Every memory copy with what it costs: the GPU (exposed time) and the host (blocked time)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import polars as pl
+
+from nsys_deepprof import host, intervals
+from nsys_deepprof.analyses.gpu_state import gpu_states
+from nsys_deepprof.analyses.iteration_of import iteration_of
+from nsys_deepprof.codes import UNIFIED_MEMORY_KINDS
+
+if TYPE_CHECKING:
+    from nsys_deepprof.trace import Trace
+
+SMALL_BYTES = 64 << 10
+"""A copy of fewer bytes is small: its cost is that of issuing it."""
+
+DEVICE_ONLY_KINDS = ("DtoD", "PtoP", "AtoA", "AtoD", "DtoA")
+"""Copies that no host memory takes part in: a synchronous call does not wait for them."""
+
+SCHEMA: dict[str, pl.DataType] = {
+    "gpu": pl.Int64(),
+    "pid": pl.Int64(),
+    "context_id": pl.Int32(),
+    "stream_id": pl.Int32(),
+    "start_ns": pl.Int64(),
+    "end_ns": pl.Int64(),
+    "duration_ns": pl.Int64(),
+    "kind": pl.Categorical(),
+    "src_kind": pl.Categorical(),
+    "dst_kind": pl.Categorical(),
+    "bytes": pl.Int64(),
+    "throughput_gbps": pl.Float64(),
+    "exposed_ns": pl.Int64(),
+    "host_blocked_ns": pl.Int64(),
+    "awaited_ns": pl.Int64(),
+    "blocking": pl.List(pl.String()),
+    "small": pl.Boolean(),
+    "migration_cause": pl.Categorical(),
+    "api": pl.Categorical(),
+    "nvtx": pl.Categorical(),
+    "iteration": pl.Int64(),
+    "call_start_ns": pl.Int64(),
+    "call_end_ns": pl.Int64(),
+    "call_tid": pl.Int64(),
+    "wait_start_ns": pl.Int64(),
+    "wait_end_ns": pl.Int64(),
+    "wait_api": pl.Categorical(),
+}
+
+
+def costed_copies(trace: Trace) -> pl.DataFrame:
+    """Every copy of the whole trace, sorted by (gpu, start_ns).
+
+    throughput_gbps is bytes per ns, null for a duration of 0. exposed_ns is the part during which
+    no kernel runs on that GPU. blocking lists 'sync_api', 'pageable', 'awaited'; it is null, as are
+    host_blocked_ns and awaited_ns, where the issuing call is unknown. Unified-memory migrations
+    have no call and are never blocking: their list is empty and their host times are null.
+    wait_* is the synchronise that an awaited copy is waited for with. nvtx is the innermost range
+    around the issuing call. Schema: `SCHEMA`.
+    """
+    return trace.once("costed_copies", lambda: _costed_copies(trace))
+
+
+def _costed_copies(trace: Trace) -> pl.DataFrame:
+    rows = host.with_calls(trace, "memcpys")
+    rows = rows.hstack(_waited_for(trace, rows))
+    known = pl.col("call_start_ns").is_not_null()
+    migration = pl.col("kind").cast(pl.String).is_in(UNIFIED_MEMORY_KINDS)
+    device_only = pl.col("kind").cast(pl.String).is_in(DEVICE_ONLY_KINDS)
+    sync_api = (pl.col("call_class") == "sync_copy") & ~device_only
+    pageable = (pl.col("call_class") == "async_copy") & host.pageable_side()
+    awaited = pl.col("wait_start_ns").is_not_null()
+    awaited_ns = pl.col("wait_end_ns") - pl.max_horizontal("wait_start_ns", "call_end_ns")
+    duration = pl.col("end_ns") - pl.col("start_ns")
+    call_ns = pl.col("call_end_ns") - pl.col("call_start_ns")
+    none = pl.lit(None, pl.Int64)
+    return rows.with_columns(
+        duration.alias("duration_ns"),
+        pl.when(duration > 0).then(pl.col("bytes") / duration).alias("throughput_gbps"),
+        pl.Series("exposed_ns", _exposed_ns(trace, rows)),
+        pl.when(known).then(awaited_ns.fill_null(0)).otherwise(none).alias("awaited_ns"),
+        pl.when(known)
+        .then(
+            pl.when(sync_api | pageable).then(call_ns).otherwise(0)
+            + pl.when(awaited).then(awaited_ns).otherwise(0)
+        )
+        .otherwise(none)
+        .alias("host_blocked_ns"),
+        pl.when(known | migration)
+        .then(
+            pl.concat_list(
+                pl.when(applies.fill_null(False)).then(pl.lit(word))
+                for word, applies in (
+                    ("sync_api", sync_api),
+                    ("pageable", pageable),
+                    ("awaited", awaited),
+                )
+            ).list.drop_nulls()
+        )
+        .alias("blocking"),
+        (pl.col("bytes") < SMALL_BYTES).alias("small"),
+        pl.col("call_api").alias("api"),
+        host.innermost_ranges(trace, rows["call_tid"], rows["call_start_ns"]).alias("nvtx"),
+        iteration_of(trace, rows["gpu"], rows["start_ns"]).alias("iteration"),
+    ).select(pl.col(name).cast(dtype) for name, dtype in SCHEMA.items())
+
+
+def _exposed_ns(trace: Trace, rows: pl.DataFrame) -> intervals.Ints:
+    exposed = (rows["end_ns"] - rows["start_ns"]).to_numpy(writable=True)
+    gpus, starts, ends = (rows[c].to_numpy() for c in ("gpu", "start_ns", "end_ns"))
+    for gpu, states in gpu_states(trace).items():
+        mine = np.flatnonzero(gpus == gpu)
+        exposed[mine] -= intervals.covered_between(states.kernels, starts[mine], ends[mine])
+    return exposed
+
+
+def _waited_for(trace: Trace, rows: pl.DataFrame) -> pl.DataFrame:
+    """Per copy, the synchronise that awaits it: the next call of its thread that can block or that
+    launches work, if that is a synchronise and the copy ends within it. Null for none."""
+    can_block = pl.col("waits") | (
+        (pl.col("api_class") == "alloc") & ~pl.col("api").cast(pl.String).str.ends_with("Async")
+    )
+    launches = pl.col("api_class").is_in(["launch", "graph_launch"])
+    threads = rows["call_tid"].unique().drop_nulls().implode()
+    barriers = (
+        host.api_calls(trace)
+        .filter(pl.col("global_tid").is_in(threads) & (can_block | launches))
+        .partition_by("global_tid", as_dict=True, maintain_order=True)
+    )
+    copies = rows.select("call_tid", "call_end_ns", "end_ns").with_row_index("row")
+    found = []
+    for (tid,), mine in copies.filter(pl.col("call_tid").is_not_null()).group_by("call_tid"):
+        theirs = barriers.get((tid,))
+        if theirs is None:
+            continue
+        at = np.searchsorted(theirs["start_ns"].to_numpy(), mine["call_end_ns"].to_numpy())
+        exists = at < theirs.height
+        following = theirs[at[exists]].select(
+            pl.col("start_ns").alias("wait_start_ns"),
+            pl.col("end_ns").alias("wait_end_ns"),
+            pl.col("api").alias("wait_api"),
+            "api_class",
+        )
+        found.append(
+            mine.filter(pl.Series(exists))
+            .hstack(following)
+            .filter(
+                (pl.col("api_class") == "sync")
+                & pl.col("end_ns").is_between("wait_start_ns", "wait_end_ns")
+            )
+            .select("row", "wait_start_ns", "wait_end_ns", "wait_api")
+        )
+    columns = {"wait_start_ns": pl.Int64, "wait_end_ns": pl.Int64, "wait_api": pl.Categorical}
+    empty = pl.DataFrame(schema={"row": pl.UInt32, **columns})
+    return copies.select("row").join(
+        pl.concat([empty, *found]), on="row", how="left", maintain_order="left"
+    ).drop("row")
