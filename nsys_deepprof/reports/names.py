@@ -1,11 +1,29 @@
-"""Kernel names at a width a person reads. For display only: nothing is grouped by these."""
+"""Names from a trace as text that a person reads: they may be long, and hostile.
+
+For display only: nothing is grouped by these.
+"""
 
 from __future__ import annotations
 
 import re
 
+MAX_NAME = 1_000
+"""Characters of a name that a page keeps: almost every name whole, and a bound for its size."""
+
+# Control characters, and those that turn the direction of the text after them.
+_INVISIBLE = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]")
 _CAST = re.compile(r"\((?:unsigned )?(?:int|long|bool|short|char)\)(?=-?\d)")
 _NAMESPACE = re.compile(r"(?:<unnamed>|\(anonymous namespace\)|at::native|at|c10|std|cutlass)::")
+
+
+def visible(name: str, limit: int = MAX_NAME) -> str:
+    """`name` with invisible characters spelt out (`⟨U+202E⟩`), and without its middle where it
+    is longer than `limit`."""
+    shown = _INVISIBLE.sub(lambda match: f"⟨U+{ord(match[0]):04X}⟩", name)
+    if len(shown) <= limit:
+        return shown
+    tail = limit // 4
+    return f"{shown[: limit - tail - 1]}…{shown[-tail:]}"
 
 
 def shorten(name: str, width: int) -> str:
