@@ -83,22 +83,49 @@ def issuing_calls(trace: Trace) -> pl.DataFrame:
 
 
 def _issuing_calls(trace: Trace) -> pl.DataFrame:
-    key = ["global_pid", "correlation_id"]
-    ops = device_ops(trace).select(key)
-    first = (
-        api_calls(trace)
-        .join(ops.unique(), on=key, how="semi", maintain_order="left")
-        .unique(key, keep="first", maintain_order=True)
-        .select(
-            *key,
-            pl.col("start_ns").alias("call_start_ns"),
-            pl.col("end_ns").alias("call_end_ns"),
-            pl.col("global_tid").alias("call_tid"),
-            pl.col("api").alias("call_api"),
-            pl.col("api_class").alias("call_class"),
+    calls = api_calls(trace)
+    row = _earliest_call(device_ops(trace), calls)
+    return calls.select(
+        pl.col(column).gather(row).alias(name)
+        for column, name in (
+            ("start_ns", "call_start_ns"),
+            ("end_ns", "call_end_ns"),
+            ("global_tid", "call_tid"),
+            ("api", "call_api"),
+            ("api_class", "call_class"),
         )
     )
-    return ops.join(first, on=key, how="left", maintain_order="left").drop(key)
+
+
+def _earliest_call(ops: pl.DataFrame, calls: pl.DataFrame) -> pl.Series:
+    """Per operation, the row of the first of `calls` with its process and correlation id, or null.
+
+    A search over sorted ids, a process at a time: ids come almost in order, which a join does not
+    make use of.
+    """
+    found = np.full(ops.height, -1, np.int64)
+    of_call, of_op = (
+        {
+            process: part["row"].to_numpy()
+            for (process,), part in frame.with_row_index("row")
+            .filter(pl.col("correlation_id").is_not_null())
+            .select("row", "global_pid")
+            .partition_by("global_pid", as_dict=True, maintain_order=True)
+            .items()
+        }
+        for frame in (calls, ops)
+    )
+    call_ids, op_ids = (f["correlation_id"].fill_null(0).to_numpy() for f in (calls, ops))
+    for process in of_call.keys() & of_op.keys() - {None}:
+        theirs, mine = of_call[process], of_op[process]
+        # A stable order and the leftmost hit: the earliest of the calls that share an id.
+        theirs = theirs[np.argsort(call_ids[theirs], kind="stable")]
+        ids, wanted = call_ids[theirs], op_ids[mine]
+        at = np.minimum(np.searchsorted(ids, wanted), len(ids) - 1)
+        hit = ids[at] == wanted
+        found[mine[hit]] = theirs[at[hit]]
+    row = pl.Series(found)
+    return row.set(row < 0, None)
 
 
 _OP_OF_TABLE = {"kernels": "kernel", "memcpys": "memcpy", "memsets": "memset"}
@@ -192,12 +219,12 @@ def innermost_ranges(trace: Trace, tids: pl.Series, times_ns: pl.Series) -> pl.S
     found_name: list[pl.Series] = []
     threads = _ranges_by_thread(trace)
     for (tid,), mine in asked.group_by("global_tid"):
-        ranges = threads.get(tid)
-        if ranges is None:
+        if tid not in threads:
             continue
+        ranges, larger = threads[tid]
         times = mine["time_ns"].to_numpy()
         upto = np.searchsorted(ranges["start_ns"].to_numpy(), times, side="right") - 1
-        index = intervals.last_above(ranges["end_ns"].to_numpy(), upto, times)
+        index = intervals.last_above(ranges["end_ns"].to_numpy(), upto, times, larger)
         hit = index >= 0
         found_query.append(mine["query"].filter(pl.Series(hit)))
         found_name.append(ranges["name"].gather(index[hit]))
@@ -207,15 +234,26 @@ def innermost_ranges(trace: Trace, tids: pl.Series, times_ns: pl.Series) -> pl.S
     return queries.join(found, on="query", how="left", maintain_order="left")["nvtx"]
 
 
-def _ranges_by_thread(trace: Trace) -> dict[object, pl.DataFrame]:
-    def compute() -> dict[object, pl.DataFrame]:
-        ranges = (
+def _ranges_by_thread(trace: Trace) -> dict[object, tuple[pl.DataFrame, Ints]]:
+    """Per thread, its ranges in nesting order (outer before inner), and each one's link to the
+    nearest before it that ends later (`intervals.larger_before`)."""
+
+    def compute() -> dict[object, tuple[pl.DataFrame, Ints]]:
+        parts = (
             trace.table("nvtx_ranges")
             .filter(pl.col("kind") != "mark")
             .select("global_tid", "start_ns", "end_ns", "name")
-            .sort("global_tid", "start_ns", "end_ns", descending=[False, False, True])
+            .partition_by("global_tid", as_dict=True, maintain_order=True)
         )
-        parts = ranges.partition_by("global_tid", as_dict=True, maintain_order=True)
-        return {tid: part for (tid,), part in parts.items()}
+        result: dict[object, tuple[pl.DataFrame, Ints]] = {}
+        for (tid,), part in parts.items():
+            ties = (part["start_ns"].diff() == 0) & (part["end_ns"].diff() > 0)
+            nested = (
+                part.sort("start_ns", "end_ns", descending=[False, True], maintain_order=True)
+                if ties.any()
+                else part
+            )
+            result[tid] = nested, intervals.larger_before(nested["end_ns"].to_numpy())
+        return result
 
     return trace.once("host.ranges_by_thread", compute)

@@ -96,13 +96,10 @@ def covering(disjoint: Intervals, points: Ints) -> npt.NDArray[np.bool_]:
     return inside
 
 
-def last_above(values: Ints, upto: Ints, thresholds: Ints) -> Ints:
-    """For each query, the largest index i <= upto with values[i] > threshold, or -1.
+def larger_before(values: Ints) -> Ints:
+    """For each value, the index of the nearest earlier one that is larger, or -1.
 
-    With intervals sorted by start, `values` their ends and `upto` the last one that starts at or
-    before x, this is the innermost interval that covers x: nested or not.
-    Links from each value to the nearest earlier larger one make it a few vector steps: as many as
-    intervals are nested, not as many as there are.
+    A few vector steps: as many as values are nested, not as many as there are.
     """
     larger = np.arange(-1, len(values) - 1, dtype=np.int64)
     todo = np.flatnonzero(larger >= 0)
@@ -111,6 +108,20 @@ def last_above(values: Ints, upto: Ints, thresholds: Ints) -> Ints:
         todo = todo[values[larger[todo]] <= values[todo]]
         larger[todo] = larger[larger[todo]]
         todo = todo[larger[todo] >= 0]
+    return larger
+
+
+def last_above(
+    values: Ints, upto: Ints, thresholds: Ints, larger: Ints | None = None
+) -> Ints:
+    """For each query, the largest index i <= upto with values[i] > threshold, or -1.
+
+    With intervals sorted by start, `values` their ends and `upto` the last one that starts at or
+    before x, this is the innermost interval that covers x: nested or not.
+    `larger` is `larger_before(values)`, for callers that ask more than once.
+    """
+    if larger is None:
+        larger = larger_before(values)
     found = upto.astype(np.int64, copy=True)
     open_queries = np.flatnonzero(found >= 0)
     while len(open_queries):
