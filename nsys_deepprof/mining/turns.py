@@ -1,0 +1,361 @@
+# ruff: noqa: PLR0917 - compiled loops take their arrays by position
+"""Where a cycle is cut: the place in the template where turns begin, and every turn's extent."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from .jit import compiled
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from .cycles import Cycle
+    from .sequence import Sequence
+
+# A turn that lacks more of the template is something else: a pass of another kind, a fragment.
+COMPLETE_SHARE = 0.6
+# A turn of which less than this share is known from the template is something else, too.
+ALIKE_SHARE = 0.5
+# The repetition is interrupted where this share of the anchors is missing at one place.
+BREAK_SHARE = 0.25
+# A place where inserted work is as common as this belongs to the turn: an inner loop that varies.
+USUAL_SHARE = 0.2
+# Cuts that lie closer together than this share of a turn are the same cut.
+SAME_CUT_SHARE = 0.01
+# A pause tells where turns begin when it is this many times as long as any other in the turn.
+PAUSE_RATIO = 1.5
+EDIT_BAND = 8
+EDIT_COST = 2
+DROP = 12
+EDIT_CELLS = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Turns:
+    """The whole turns of a cycle, in order.
+
+    Turn `t` is the operations `first[t] .. stop[t] - 1`; between `stop[t]` and `first[t + 1]` is
+    foreign work, if any. `offset` is the cut in template offsets, and `evidence` what it rests
+    on: `start` (the repetition begins there), `whole` (the lane is whole turns from there on),
+    `pause` (the longest idle time before it), `lane` (the lane begins there, nothing better).
+    `index[t]` is the number of the turn in the chain: a step above one is a turn that is not whole.
+    """
+
+    first: NDArray[np.int64]
+    stop: NDArray[np.int64]
+    index: NDArray[np.int64]
+    offset: int
+    evidence: str
+
+    def __len__(self) -> int:
+        return len(self.first)
+
+
+def cut(sequence: Sequence, cycle: Cycle, *, offset: int | None = None) -> Turns:
+    """The whole turns of a cycle, cut at a template offset, or where the evidence says."""
+    template = sequence.symbols[cycle.template_start : cycle.template_start + cycle.period]
+    evidence = "given"
+    if offset is None:
+        offset, evidence = _best_offset(sequence, cycle, template)
+    first, stop, reached = _cut_at(sequence.symbols, cycle, template, offset)
+    known = np.r_[0, np.cumsum(cycle.alike)]
+    alike = known[stop] - known[first] >= ALIKE_SHARE * (stop - first)
+    # What the template alone has does not count: it is noise in the template.
+    turns_with = np.zeros(cycle.kinds, np.int64)
+    kinds = np.zeros(len(first), np.int64)
+    counted = np.ones(cycle.kinds, np.bool_)
+    _count_kinds(cycle.kind, first, stop, counted, turns_with, kinds)
+    counted = turns_with >= USUAL_SHARE * len(first)
+    _count_kinds(cycle.kind, first, stop, counted, turns_with, kinds)
+    whole = (kinds >= COMPLETE_SHARE * counted.sum()) & reached & alike & (stop > first)
+    index = np.flatnonzero(whole)
+    return Turns(first[index], stop[index], index, offset, evidence)
+
+
+def _breaks(cycle: Cycle) -> NDArray[np.bool_]:
+    """Per hit: is the repetition interrupted just before it? True for the first."""
+    anchors = len(cycle.anchors)
+    broken = cycle.skipped > max(2, int(BREAK_SHARE * anchors))
+    # Operations in between that the template does not know. An inner loop with more turns than
+    # the template's is no interruption.
+    strange = np.cumsum(~cycle.alike)[cycle.position]
+    large = np.r_[False, np.diff(strange) > max(8.0, BREAK_SHARE * cycle.period)]
+    rank = np.searchsorted(cycle.anchors, cycle.phase % cycle.period)
+    seen = np.bincount(rank, minlength=anchors)
+    usual = np.bincount(rank[large], minlength=anchors) > USUAL_SHARE * seen
+    broken |= large & ~usual[rank]
+    broken[0] = True
+    return broken
+
+
+def _best_offset(
+    sequence: Sequence, cycle: Cycle, template: NDArray[np.int32]
+) -> tuple[int, str]:
+    symbols, period = sequence.symbols, cycle.period
+    begins = np.flatnonzero(_breaks(cycle))
+    offsets, weights = [], []
+    tolerance = max(1, int(SAME_CUT_SHARE * period))
+    for h in begins.tolist()[:256]:
+        position, phase = int(cycle.position[h]), int(cycle.phase[h])
+        steps, events = _extend(symbols, template, position, phase % period, -1, period)
+        if h and position - events <= cycle.position[h - 1]:
+            # Nothing was interrupted: the anchors are missing, their surroundings are there.
+            continue
+        offsets.append((phase - steps) % period)
+        # Nothing shows that what begins with the capture begins there by itself.
+        weights.append(1.0 if position - events > 0 else 0.5)
+    best = _group_votes(np.array(offsets), np.array(weights), period, tolerance)
+    vote = max(_votes_near(np.array(offsets), np.array(weights), best, period, tolerance), 0)
+    if vote >= 1:
+        return best, "start"
+    h = len(cycle.position) - 1
+    position, phase = int(cycle.position[h]), int(cycle.phase[h])
+    steps, _ = _extend(symbols, template, position, phase % period, 1, period)
+    if _distance((phase + steps + 1) % period, best, period) <= tolerance:
+        return best, "whole"
+    pause = _pause(sequence, cycle)
+    return (best, "lane") if pause is None else (pause, "pause")
+
+
+def _distance(a: NDArray[np.int64] | int, b: int, period: int) -> NDArray[np.int64]:
+    apart: NDArray[np.int64] = np.abs(np.asarray(a, np.int64) - b) % period
+    return np.minimum(apart, period - apart)
+
+
+def _votes_near(
+    offsets: NDArray[np.int64], weights: NDArray[np.float64], at: int, period: int, tolerance: int
+) -> float:
+    return float(weights[_distance(offsets, at, period) <= tolerance].sum())
+
+
+def _group_votes(
+    offsets: NDArray[np.int64], weights: NDArray[np.float64], period: int, tolerance: int
+) -> int:
+    """The offset with the most votes near it; of those the one with most itself, then first."""
+    unique = np.unique(offsets)
+    ranked = [
+        (
+            _votes_near(offsets, weights, int(o), period, tolerance),
+            float(weights[offsets == o].sum()),
+            -int(np.flatnonzero(offsets == o)[0]),
+            int(o),
+        )
+        for o in unique
+    ]
+    return max(ranked)[3]
+
+
+def _pause(sequence: Sequence, cycle: Cycle) -> int | None:
+    """The anchor offset with by far the longest median idle time before it, if there is one."""
+    done = np.maximum.accumulate(sequence.end_ns)
+    at = cycle.position[cycle.position > 0]
+    rank = np.searchsorted(cycle.anchors, cycle.phase[cycle.position > 0] % cycle.period)
+    gap = np.maximum(sequence.start_ns[at] - done[at - 1], 0)
+    order = np.lexsort((gap, rank))
+    size = np.bincount(rank, minlength=len(cycle.anchors))
+    middle = np.cumsum(size) - size + np.maximum(size - 1, 0) // 2
+    median = np.where(size > 0, gap[order][np.minimum(middle, len(order) - 1)], 0)
+    if len(median) < 2:
+        return None
+    second, top = np.sort(median)[-2:]
+    if top == 0 or top < PAUSE_RATIO * second:
+        return None
+    return int(cycle.anchors[int(np.argmax(median))])
+
+
+def _extend(
+    symbols: NDArray[np.int32],
+    template: NDArray[np.int32],
+    position: int,
+    offset: int,
+    direction: int,
+    limit: int,
+) -> tuple[int, int]:
+    """How far the sequence goes on like the template beyond a matching operation.
+
+    Returns template steps and operations, up to the best-scoring end: a match gains one, an edit
+    costs `EDIT_COST`, and the search ends `DROP` below the best. `limit` bounds the steps.
+    """
+    steps, events = _extend_banded(
+        symbols, template, position, offset, direction, limit, EDIT_BAND, EDIT_COST, DROP
+    )
+    return int(steps), int(events)
+
+
+@compiled
+def _extend_banded(
+    symbols: NDArray[np.int32],
+    template: NDArray[np.int32],
+    position: int,
+    offset: int,
+    direction: int,
+    limit: int,
+    band: int,
+    cost: int,
+    drop: int,
+) -> tuple[int, int]:
+    # Row: template steps taken; column: operations taken minus steps taken, within the band.
+    size, period = len(symbols), len(template)
+    width = 2 * band + 1
+    low = -(1 << 30)
+    row = np.full(width, low, np.int64)
+    for c in range(band, width):
+        row[c] = -cost * (c - band)
+    best, best_steps, best_events = 0, 0, 0
+    for step in range(1, limit + 1):
+        following = np.full(width, low, np.int64)
+        here = template[(offset + direction * step) % period]
+        top = low
+        for c in range(width):
+            event = step + c - band
+            at = position + direction * event
+            if event < 0 or at < 0 or at >= size:
+                continue
+            score = low
+            if event >= 1:
+                matched = row[c] + (1 if symbols[at] == here else -cost)
+                score = max(score, matched)
+            if c + 1 < width:
+                score = max(score, row[c + 1] - cost)
+            if c > 0:
+                score = max(score, following[c - 1] - cost)
+            following[c] = score
+            top = max(top, score)
+            if score > best:
+                best, best_steps, best_events = score, step, event
+        if top < best - drop:
+            break
+        row = following
+    return best_steps, best_events
+
+
+def _cut_at(
+    symbols: NDArray[np.int32], cycle: Cycle, template: NDArray[np.int32], offset: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
+    """All turns, whole or not: first operation, stop, and whether both ends exist."""
+    period = cycle.period
+    turn = (cycle.phase - offset) // period
+    low, high = int(turn[0]), int(turn[-1])
+    count = high - low + 1
+    first = np.zeros(count, np.int64)
+    stop = np.zeros(count, np.int64)
+    reached = np.ones(count, np.bool_)
+    tolerance = max(1, int(2 * SAME_CUT_SHARE * period))
+
+    begin = low * period + offset
+    steps_wanted = int(cycle.phase[0]) - begin
+    steps, events = _extend(
+        symbols, template, int(cycle.position[0]), int(cycle.phase[0]) % period, -1, steps_wanted
+    )
+    first[0] = int(cycle.position[0]) - events
+    reached[0] = steps_wanted - steps <= tolerance
+
+    _cut_between(
+        symbols, template, cycle.position, cycle.phase, offset, low, EDIT_CELLS, first, stop
+    )
+    finish = (high + 1) * period + offset
+    steps_wanted = finish - 1 - int(cycle.phase[-1])
+    steps, events = _extend(
+        symbols, template, int(cycle.position[-1]), int(cycle.phase[-1]) % period, 1, steps_wanted
+    )
+    stop[-1] = int(cycle.position[-1]) + events + 1
+    reached[-1] &= steps_wanted - steps <= tolerance
+    return first, stop, reached
+
+
+@compiled
+def _count_kinds(
+    kind: NDArray[np.int32],
+    first: NDArray[np.int64],
+    stop: NDArray[np.int64],
+    counted: NDArray[np.bool_],
+    turns_with: NDArray[np.int64],
+    kinds_in: NDArray[np.int64],
+) -> None:
+    """In how many turns each kind is, and how many of the kinds to be counted each turn has."""
+    seen = np.full(len(counted), -1, np.int64)
+    turns_with[:] = 0
+    for t in range(len(first)):
+        kinds_in[t] = 0
+        # One earlier: at the end of the lane, the pair over the end of the turn is missing.
+        for i in range(max(0, first[t] - 1), stop[t]):
+            k = kind[i]
+            if k >= 0 and seen[k] != t:
+                seen[k] = t
+                turns_with[k] += 1
+                if counted[k]:
+                    kinds_in[t] += 1
+
+
+@compiled
+def _cut_between(
+    symbols: NDArray[np.int32],
+    template: NDArray[np.int32],
+    position: NDArray[np.int64],
+    phase: NDArray[np.int64],
+    offset: int,
+    low: int,
+    max_cells: int,
+    first: NDArray[np.int64],
+    stop: NDArray[np.int64],
+) -> None:
+    period = len(template)
+    for h in range(1, len(position)):
+        before = (phase[h - 1] - offset) // period
+        now = (phase[h] - offset) // period
+        if now == before:
+            continue
+        wanted = now * period + offset
+        i1, i2, y1, y2 = position[h - 1], position[h], phase[h - 1], phase[h]
+        for t in range(before + 1 - low, now - low):
+            # A turn without a single hit is none.
+            first[t] = i2
+            stop[t] = i2
+        forward, backward = i1 + (wanted - y1), i2 - (y2 - wanted)
+        t = now - low
+        if forward == backward or y2 == wanted:
+            first[t] = backward
+            stop[before - low] = min(forward, backward)
+            if y2 != wanted or forward == backward:
+                continue
+        rows, columns = y2 - y1, i2 - i1
+        if rows * columns > max_cells:
+            first[t] = max(backward, i1 + 1)
+            stop[before - low] = min(forward, first[t])
+            continue
+        # Edit distance of the operations between the two hits to the template between them;
+        # the matched operations on either side of the cut end and begin the turns.
+        cost = np.empty((rows + 1, columns + 1), np.int32)
+        for r in range(rows + 1):
+            cost[r, 0] = r
+        for c in range(columns + 1):
+            cost[0, c] = c
+        for r in range(1, rows + 1):
+            here = template[(y1 + r) % period]
+            for c in range(1, columns + 1):
+                edit = 0 if symbols[i1 + c] == here else 1
+                cost[r, c] = min(
+                    cost[r - 1, c - 1] + edit, min(cost[r - 1, c], cost[r, c - 1]) + 1
+                )
+        r, c = rows, columns
+        begin, end = i2, i1 + 1
+        while r > 0 and c > 0:
+            here = template[(y1 + r) % period]
+            same = symbols[i1 + c] == here
+            if cost[r, c] == cost[r - 1, c - 1] + (0 if same else 1):
+                if y1 + r >= wanted:
+                    begin = min(begin, i1 + c)
+                else:
+                    end = max(end, i1 + c + 1)
+                r -= 1
+                c -= 1
+            elif cost[r, c] == cost[r - 1, c] + 1:
+                r -= 1
+            else:
+                c -= 1
+        first[t] = begin
+        stop[before - low] = min(end, begin)
