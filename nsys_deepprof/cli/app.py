@@ -110,11 +110,17 @@ def memcpy(
     blocking: Annotated[
         bool, typer.Option("--blocking", help="Only copies that block the host.")
     ] = False,
+    link_gbps: Annotated[
+        float | None,
+        typer.Option(
+            "--link-gbps", min=0, metavar="GB/S", help="Peak of the link between host and GPU."
+        ),
+    ] = None,
 ) -> "Result":
     """Copies, the ones that block first: exposed and host-blocked time, throughput."""
     from nsys_deepprof.analyses.memcpy import memcpy as analyse
 
-    return analyse(trace, only_blocking=blocking)
+    return analyse(trace, blocking=blocking, link_peak_gbps=link_gbps)
 
 
 @app.command()
