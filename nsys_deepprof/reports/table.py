@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import polars as pl
 
-from nsys_deepprof.reports.names import shorten
+from nsys_deepprof.names import shorten
 from nsys_deepprof.units import (
     format_bytes,
     format_count,
