@@ -50,8 +50,12 @@ def format_count(count: float | None) -> str:
 
 
 def format_rate(gigabytes_per_s: float | None) -> str:
-    """A throughput: `24.9 GB/s`; an em dash for None."""
-    return "—" if gigabytes_per_s is None else f"{_three_digits(gigabytes_per_s)} GB/s"
+    """A throughput in decimal units: `24.9 GB/s`, `84.1 MB/s`; an em dash for None."""
+    if gigabytes_per_s is None:
+        return "—"
+    if 0 < abs(gigabytes_per_s) < 0.1:
+        return f"{_three_digits(gigabytes_per_s * 1000)} MB/s"
+    return f"{_three_digits(gigabytes_per_s)} GB/s"
 
 
 def _three_digits(value: float) -> str:

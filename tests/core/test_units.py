@@ -59,3 +59,5 @@ def test_bytes_and_rates() -> None:
     assert format_bytes(65_536) == "64.0 KiB"
     assert format_bytes(8) == "8 B"
     assert format_rate(24.94) == "24.9 GB/s"
+    assert format_rate(0.00054) == "0.54 MB/s"
+    assert format_rate(0) == "0.00 GB/s"
