@@ -8,25 +8,36 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
-import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from nsys_deepprof import __version__
+from nsys_deepprof import __version__, derived, extract
 from nsys_deepprof.errors import InputError, OutputError
 from nsys_deepprof.extract import Skip
-from nsys_deepprof.trace import TABLES, Capture, TableFacts, Trace, trace_of_source
+from nsys_deepprof.queries import load_query
+from nsys_deepprof.replacing import replacing
+from nsys_deepprof.sorted_parquet import rewrite, write_sorted
+from nsys_deepprof.trace import (
+    EVENT_TABLES,
+    TABLES,
+    Capture,
+    TableFacts,
+    Trace,
+    read_capture,
+    table_facts,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
-    from nsys_deepprof.sources import SqliteSource
+    from nsys_deepprof.sources import Source
+    from nsys_deepprof.sources.files import Identity
 
-DATASET_VERSION = 1
+DATASET_VERSION = 2
 SUFFIX = ".deepprof"
 _MANIFEST = "manifest.json"
 
@@ -41,9 +52,12 @@ class Converted:
     up_to_date: bool
 
 
-def default_target(run: Path) -> Path:
-    """`RUN` with the suffix `.deepprof`."""
-    return run.with_suffix(SUFFIX)
+def default_target(run: str | Path) -> Path:
+    """`RUN` with the suffix `.deepprof` in place of its own; in this directory for a URL."""
+    path = Path(str(run).rsplit("/", 1)[-1]) if "://" in str(run) else Path(run)
+    if path.suffix in (".gz", ".zst"):
+        path = path.with_suffix("")
+    return path.with_suffix(SUFFIX)
 
 
 def convert(
@@ -51,42 +65,45 @@ def convert(
     target: str | Path | None = None,
     *,
     force: bool = False,
+    nsys: str | None = None,
+    message: Callable[[str], None] | None = None,
     progress: Callable[[str, int, int], None] | None = None,
 ) -> Converted:
-    """Write the dataset of an export.
+    """Write the dataset of an export, in memory that does not grow with it.
 
     An up-to-date dataset of the same content is left as it is. One of another dataset version is
     rebuilt. One that was made from other content is refused unless `force`; anything else at
-    `target` is refused always. `progress(table, done, of)` is called after each table.
+    `target` is refused always. `nsys` and `message` are those of `sources.open_source`.
+    `progress(table, done, of)` is called as rows of a table are done, of about so many in all.
 
     Raises InputError for the source, OutputError for the target.
     """
     from nsys_deepprof import sources
 
     path = Path(run)
-    source = sources.open_sqlite(path)
-    out = Path(target) if target is not None else default_target(path)
+    out = Path(target) if target is not None else default_target(run)
     if out.resolve() == path.resolve():
         raise OutputError(out, "the target is the input itself", "name another with -o")
-    before = path.stat()
-    identity = _identity(path)
-    existing = _existing(out)
-    if existing is not None and not force:
-        same_content = existing["source"]["fingerprint"] == identity["fingerprint"]
-        if same_content and _is_current(existing):
-            return Converted(out, existing["rows"], existing["dropped"], up_to_date=True)
-        if not same_content:
-            raise OutputError(
-                out,
-                f"holds a dataset of other content ({existing['source']['name']})",
-                "use --force to replace it, or -o for another place",
-            )
-    with _replacing(out) as building:
-        manifest = _write(source, str(run), building, identity, progress)
-        after = path.stat()
-        if (before.st_size, before.st_mtime_ns) != (after.st_size, after.st_mtime_ns):
-            raise InputError(path, "changed while it was read", "wait until it is complete")
+    source = sources.open_source(run, nsys=nsys, message=message)
+    with ThreadPoolExecutor(1) as pool:
+        # All bytes are read once more for their digest: beside the conversion, not before it.
+        identity = pool.submit(source.identity)
+        if os.path.lexists(out):
+            found = _up_to_date(out, identity.result(), force=force)
+            if found is not None:
+                return found
+        with replacing(out, check=lambda: _up_to_date(out, identity.result(), force=force)) as new:
+            manifest = _write(source, str(run), new, progress)
+            manifest["source"] = asdict(identity.result())
+            source.check_unchanged()
+            text = json.dumps(manifest, indent=1, ensure_ascii=False)
+            (new / _MANIFEST).write_text(text, encoding="utf-8")
     return Converted(out, manifest["rows"], manifest["dropped"], up_to_date=False)
+
+
+def is_dataset(path: Path) -> bool:
+    """Whether `path` is a directory with a manifest, sound or not."""
+    return (path / _MANIFEST).exists()
 
 
 def open_dataset(path: Path) -> Trace:
@@ -137,67 +154,99 @@ def read_manifest(path: Path) -> dict[str, Any]:
     return manifest
 
 
-def _identity(path: Path) -> dict[str, Any]:
-    from nsys_deepprof import sources
+def _up_to_date(out: Path, identity: Identity, *, force: bool) -> Converted | None:
+    """The dataset at `out` where it is of this content and version; None where it may go.
 
-    status = path.stat()
-    return {
-        "name": path.name,
-        "bytes": status.st_size,
-        "mtime_ns": status.st_mtime_ns,
-        "fingerprint": sources.fingerprint(path),
-    }
-
-
-def _existing(out: Path) -> dict[str, Any] | None:
-    if not out.exists() and not out.is_symlink():
-        return None
+    Raises OutputError where it must not be replaced.
+    """
     try:
-        return read_manifest(out)
-    except InputError as error:
+        manifest = read_manifest(out)
+        content = manifest["source"]["fingerprint"], manifest["source"]["name"]
+    except (InputError, KeyError, TypeError) as error:
         raise OutputError(
             out, "exists and is not a converted dataset", "name another place with -o"
         ) from error
-
-
-def _is_current(manifest: dict[str, Any]) -> bool:
-    return (manifest["dataset_version"], manifest["tool_version"]) == (
-        DATASET_VERSION,
-        __version__,
-    )
+    if force:
+        return None
+    if content[0] != identity.fingerprint:
+        raise OutputError(
+            out,
+            f"holds a dataset of other content ({content[1]})",
+            "use --force to replace it, or -o for another place",
+        )
+    made_by = manifest.get("dataset_version"), manifest.get("tool_version")
+    if made_by != (DATASET_VERSION, __version__):
+        return None
+    return Converted(out, manifest["rows"], manifest["dropped"], up_to_date=True)
 
 
 def _write(
-    source: SqliteSource,
+    source: Source,
     name: str,
     building: Path,
-    identity: dict[str, Any],
     progress: Callable[[str, int, int], None] | None,
 ) -> dict[str, Any]:
-    trace = trace_of_source(source, name)
+    """Write every table into `building`; the manifest but for the source's identity."""
+
+    def file(table: str) -> Path:
+        return building / f"{table}.parquet"
+
+    def scan(table: str) -> pl.LazyFrame:
+        return pl.scan_parquet(file(table))
+
+    strings, no_strings = extract.read_strings(source)
+    tallies = {table: extract.Tally() for table in EVENT_TABLES}
+    tallies["kernels"].skipped += no_strings
     rows: dict[str, int] = {}
-    facts: dict[str, TableFacts] = {}
-    for done, table in enumerate(TABLES):
-        if progress is not None:
-            progress(table, done, len(TABLES))
-        frame = trace.table(table)
-        facts[table] = trace.facts(table)
+    report = _row_counter(source, progress)
+    for table, tally in tallies.items():
+        pieces = report(table, extract.event_pieces(source, table, strings, tally))
+        schema, key = extract.event_schema(table), extract.sort_key(table)
+        rows[table] = write_sorted(pieces, file(table), schema, key)
+    for table, tally in tallies.items():
+        finish = derived.finisher(table, scan)
+        if finish is not None:
+            left = rewrite(file(table), finish)
+            tally.dropped["no_device"] += rows[table] - left
+            rows[table] = left
+    facts = {table: table_facts(tally) for table, tally in tallies.items()}
+    for table in derived.DESCRIPTIONS:
+        frame, skipped = derived.describe(table, source, strings, scan)
+        frame.write_parquet(file(table), compression="zstd")
         rows[table] = frame.height
-        frame.write_parquet(building / f"{table}.parquet", compression="zstd")
-    manifest = {
+        facts[table] = TableFacts(frame.height, {}, tuple(skipped))
+    return {
         "format": "nsys-deepprof dataset",
         "dataset_version": DATASET_VERSION,
         "tool_version": __version__,
-        "source": identity,
-        "capture": asdict(trace.capture),
+        "run": name,
+        "capture": asdict(read_capture(source)),
         "rows": rows,
         "source_rows": {t: f.source_rows for t, f in facts.items()},
         "dropped": {t: f.dropped for t, f in facts.items() if f.dropped},
         "skipped": {t: [asdict(s) for s in f.skipped] for t, f in facts.items() if f.skipped},
     }
-    text = json.dumps(manifest, indent=1, ensure_ascii=False)
-    (building / _MANIFEST).write_text(text, encoding="utf-8")
-    return manifest
+
+
+def _row_counter(
+    source: Source, progress: Callable[[str, int, int], None] | None
+) -> Callable[[str, Iterator[pl.DataFrame]], Iterator[pl.DataFrame]]:
+    """A wrapper for the pieces of a table that tells `progress` of every piece."""
+    if progress is None:
+        return lambda _, pieces: pieces
+    queries = [load_query(q) for table in EVENT_TABLES for q in extract.EVENT_QUERIES[table]]
+    of = sum(source.rows_at_most(q.table) for q in queries if q.table in source.tables)
+    done = 0
+
+    def counted(table: str, pieces: Iterator[pl.DataFrame]) -> Iterator[pl.DataFrame]:
+        nonlocal done
+        progress(table, done, of)
+        for piece in pieces:
+            yield piece
+            done += piece.height
+            progress(table, done, of)
+
+    return counted
 
 
 def _facts(manifest: dict[str, Any], table: str) -> TableFacts:
@@ -206,54 +255,3 @@ def _facts(manifest: dict[str, Any], table: str) -> TableFacts:
         dropped=manifest["dropped"].get(table, {}),
         skipped=tuple(Skip(**s) for s in manifest["skipped"].get(table, [])),
     )
-
-
-class _replacing:  # noqa: N801 - reads as a word at its one place of use
-    """A new directory that takes the place of `out` when the block ends without an error."""
-
-    def __init__(self, out: Path) -> None:
-        self._out = out
-
-    def __enter__(self) -> Path:
-        try:
-            self._out.parent.mkdir(parents=True, exist_ok=True)
-            made = tempfile.mkdtemp(prefix=f".{self._out.name}.", dir=self._out.parent)
-        except OSError as error:
-            raise _no_output(self._out, error) from error
-        self._building = Path(made)
-        return self._building
-
-    def __exit__(self, kind: object, error: object, traceback: object) -> None:
-        try:
-            if kind is None:
-                self._swap()
-        except OSError as failure:
-            raise _no_output(self._out, failure) from failure
-        finally:
-            shutil.rmtree(self._building, ignore_errors=True)
-        if isinstance(error, OSError):
-            raise _no_output(self._out, error) from error
-        if isinstance(error, pl.exceptions.ComputeError):
-            raise OutputError(self._out, f"cannot be written: {error}") from error
-
-    def _swap(self) -> None:
-        self._building.chmod(0o777 & ~_umask())
-        if self._out.exists():
-            # A directory cannot be renamed onto a full one: the old one steps aside first.
-            aside = Path(tempfile.mkdtemp(prefix=f".{self._out.name}.", dir=self._out.parent))
-            self._out.rename(aside / "old")
-            self._building.rename(self._out)
-            shutil.rmtree(aside, ignore_errors=True)
-        else:
-            self._building.rename(self._out)
-
-
-def _umask() -> int:
-    current = os.umask(0)
-    os.umask(current)
-    return current
-
-
-def _no_output(out: Path, error: OSError) -> OutputError:
-    reason = (error.strerror or str(error)).lower()
-    return OutputError(out, f"cannot be written: {reason}", "check space and permissions")

@@ -3,7 +3,8 @@
 A file holds one SELECT. Its header says what one row is, which tables and columns it needs
 (`requires`), which may be absent (`optional`), what to do when a required column is absent
 (`unreadable`), what cannot be computed without the table (`without it`), and, column by column,
-name, type and meaning. Frames take their types from the header, never from the data.
+name, type and meaning. Frames take their types from the header, never from the data. TEXT is
+selected as bytes (`CAST(... AS BLOB)`): a file may hold bytes that are not UTF-8.
 """
 
 from __future__ import annotations
@@ -61,6 +62,12 @@ def query_names() -> list[str]:
 
 
 @cache
+def known_tables() -> tuple[str, ...]:
+    """Names of all nsys tables that some query reads, sorted."""
+    return tuple(sorted({load_query(name).table for name in query_names()}))
+
+
+@cache
 def load_query(name: str) -> Query:
     """The query in `sql/NAME.sql`.
 
@@ -82,15 +89,8 @@ def parse_query(name: str, text: str) -> Query:
             fields[key].append(value.strip())
         else:
             about.append(line)
-    if (
-        not about
-        or len(fields["requires"]) != 1
-        or fields["unreadable"]
-        not in (
-            ["error"],
-            ["skip"],
-        )
-    ):
+    whole = about and len(fields["requires"]) == 1
+    if not whole or fields["unreadable"] not in (["error"], ["skip"]):
         raise ValueError(f"{name}.sql: header lacks its description, requires or unreadable")
     if len(fields["without it"]) != 1:
         raise ValueError(f"{name}.sql: header does not say what is lost without the table")

@@ -9,21 +9,21 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import polars as pl
 
-from nsys_deepprof import extract, gpus
-from nsys_deepprof.errors import InputError, UsageError
-from nsys_deepprof.ids import pid_of, tid_of
+from nsys_deepprof import derived, extract
+from nsys_deepprof.derived import TIMED_TABLES
+from nsys_deepprof.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from nsys_deepprof.sources import Source
+    from nsys_deepprof.string_ids import StringIds
+
 T = TypeVar("T")
 
-DEVICE_TABLES = ("kernels", "memcpys", "memsets", "graph_launches")
 EVENT_TABLES = tuple(extract.EVENT_QUERIES)
-TABLES = (*EVENT_TABLES, "gpus", "streams", "processes", "threads")
+TABLES = (*EVENT_TABLES, *derived.DESCRIPTIONS)
 """Every table of a trace, in the order in which a conversion makes them."""
-
-_TIMED_TABLES = (*DEVICE_TABLES, "api_calls", "os_calls", "profiler_overheads")
 
 
 @dataclass(frozen=True)
@@ -92,15 +92,22 @@ class Trace:
         return self._loaded[name]
 
 
-_SPAN_TABLES = (*_TIMED_TABLES, "nvtx_ranges")
+_SPAN_TABLES = (*TIMED_TABLES, "nvtx_ranges")
 
 
-def open_trace(run: str | Path, *, comm_patterns: Sequence[str] = ()) -> Trace:
-    """Open an nsys SQLite export or a converted dataset.
+def open_trace(
+    run: str | Path,
+    *,
+    comm_patterns: Sequence[str] = (),
+    nsys: str | None = None,
+    message: Callable[[str], None] | None = None,
+) -> Trace:
+    """Open a converted dataset, or any export that `sources.open_source` knows.
 
     Kernels whose name matches one of the regular expressions `comm_patterns` count as
-    communication too. Reads no event before it is asked for. Raises InputError where the input
-    cannot be used, UsageError for a pattern that is no regular expression.
+    communication too. `nsys` is the program that exports `.nsys-rep` files (default: the one on
+    PATH); what it says goes to `message`. Reads no event before it is asked for. Raises InputError
+    where the input cannot be used, UsageError for a pattern that is no regular expression.
     """
     from nsys_deepprof import dataset, sources
 
@@ -109,42 +116,51 @@ def open_trace(run: str | Path, *, comm_patterns: Sequence[str] = ()) -> Trace:
             re.compile(pattern)
         except re.error as error:
             raise UsageError(f"--comm {pattern}", f"not a regular expression: {error}") from error
-    path = Path(run)
-    if path.is_dir():
-        trace = dataset.open_dataset(path)
+    if dataset.is_dataset(Path(run)):
+        trace = dataset.open_dataset(Path(run))
     else:
-        trace = trace_of_source(sources.open_sqlite(path), str(run))
+        trace = trace_of_source(sources.open_source(run, nsys=nsys, message=message), str(run))
     return replace(trace, comm_patterns=tuple(comm_patterns))
 
 
-def trace_of_source(source: extract.Source, name: str) -> Trace:
+def trace_of_source(source: Source, name: str) -> Trace:
     """A trace over a source's own tables."""
-    strings = extract.Extracted(pl.DataFrame())
+    known: list[tuple[StringIds, list[extract.Skip]]] = []
 
-    def texts() -> pl.DataFrame:
-        nonlocal strings
-        if strings.frame.width == 0:
-            strings = extract.read_strings(source)
-        return strings.frame
+    def strings() -> tuple[StringIds, list[extract.Skip]]:
+        if not known:
+            known.append(extract.read_strings(source))
+        return known[0]
 
     def load(table: str) -> tuple[pl.DataFrame, TableFacts]:
-        if table in extract.EVENT_QUERIES:
-            got = extract.read_events(source, table, texts())
-            if table == "nvtx_ranges":
-                got.frame = _close_ranges(got.frame, trace)
-            elif table == "graph_launches":
-                got.frame = _place_graphs(got, trace)
-            if table == "kernels":
-                got.skipped += strings.skipped
-            return got.frame, TableFacts(got.source_rows, dict(got.dropped), tuple(got.skipped))
-        frame, skipped = _describe(table, source, texts(), trace)
-        return frame, TableFacts(frame.height, {}, tuple(skipped))
+        texts, no_texts = strings()
+
+        def scan(other: str) -> pl.LazyFrame:
+            return (got.frame if other == table else trace.table(other)).lazy()
+
+        if table in derived.DESCRIPTIONS:
+            frame, skipped = derived.describe(table, source, texts, scan)
+            return frame, TableFacts(frame.height, {}, tuple(skipped))
+        got = extract.read_events(source, table, texts)
+        finish = derived.finisher(table, scan)
+        if finish is not None:
+            finished = finish(got.frame)
+            got.dropped["no_device"] += got.frame.height - finished.height
+            got.frame = finished
+        if table == "kernels":
+            got.skipped += no_texts
+        return got.frame, table_facts(got)
 
     trace = Trace(source=name, capture=read_capture(source), load=load)
     return trace
 
 
-def read_capture(source: extract.Source) -> Capture:
+def table_facts(tally: extract.Tally) -> TableFacts:
+    """The facts of a table whose rows were counted in `tally`."""
+    return TableFacts(tally.source_rows, dict(+tally.dropped), tuple(tally.skipped))
+
+
+def read_capture(source: Source) -> Capture:
     """Versions, start and length of the capture, from whichever metadata tables exist."""
     meta: dict[str, str] = {}
     for query in ("export_metadata_2022", "export_metadata"):
@@ -218,102 +234,3 @@ def _span_ns(frames: list[pl.DataFrame]) -> tuple[int, int]:
     ends = [f["end_ns"].max() for f in full]
     first = min(s for s in starts if isinstance(s, int))
     return first, max((e for e in ends if isinstance(e, int)), default=first)
-
-
-def _close_ranges(ranges: pl.DataFrame, trace: Trace) -> pl.DataFrame:
-    """Close ranges without an end at the trace's end, and flag them."""
-    still_open = ranges["end_ns"].is_null()
-    ranges = ranges.with_columns(still_open.alias("open"))
-    if not still_open.any():
-        return ranges
-    frames = [trace.table(t) for t in _TIMED_TABLES]
-    closed = ranges.filter(~pl.col("open"))
-    _, last_ns = _span_ns([*frames, closed])
-    end = pl.max_horizontal(pl.lit(last_ns), "start_ns")
-    return ranges.with_columns(pl.coalesce("end_ns", end).alias("end_ns"))
-
-
-def _place_graphs(got: extract.Extracted, trace: Trace) -> pl.DataFrame:
-    """Put graphs whose first node is on the host onto their process's device, where it has one.
-
-    A row that names no device, of a process with several, is dropped and counted.
-    """
-    frame = got.frame
-    lost = pl.col("device_id") == gpus.HOST_FIRST_DEVICE
-    if not frame.select(lost.any()).item():
-        return frame
-    seen = pl.concat(
-        [
-            f.select("global_pid", "device_id")
-            for f in (trace.table("kernels"), trace.table("memcpys"), frame.filter(~lost))
-        ]
-    ).unique()
-    alone = seen.group_by("global_pid").agg(
-        pl.col("device_id").first().alias("only_device"), pl.len().alias("devices")
-    )
-    placed = (
-        frame.join(alone.filter(pl.col("devices") == 1), on="global_pid", how="left")
-        .with_columns(pl.when(lost).then("only_device").otherwise("device_id").alias("device_id"))
-        .select(frame.columns)
-        .sort("start_ns", maintain_order=True)
-    )
-    nowhere = placed["device_id"].null_count()
-    if nowhere:
-        got.dropped["no_device"] += nowhere
-    return placed.filter(pl.col("device_id").is_not_null())
-
-
-def _describe(
-    table: str, source: extract.Source, strings: pl.DataFrame, trace: Trace
-) -> tuple[pl.DataFrame, list[extract.Skip]]:
-    skipped: list[extract.Skip] = []
-
-    def read(name: str) -> pl.DataFrame:
-        got = extract.read_query(source, name, strings)
-        skipped.extend(got.skipped)
-        return got.frame
-
-    match table:
-        case "gpus":
-            devices = pl.concat(
-                [trace.table(t).select("global_pid", "device_id") for t in DEVICE_TABLES]
-            )
-            return gpus.gpu_table(devices, read), skipped
-        case "streams":
-            return read("streams"), skipped
-        case "processes":
-            return _processes(read("processes"), trace), skipped
-        case "threads":
-            named = read("threads").unique("global_tid", keep="last", maintain_order=True)
-            called = trace.table("api_calls").select("global_tid").unique().drop_nulls()
-            threads = called.join(named, on="global_tid", how="full", coalesce=True)
-            return (
-                threads.with_columns(
-                    pid_of(pl.col("global_tid")).alias("pid"),
-                    tid_of(pl.col("global_tid")).alias("tid"),
-                )
-                .select("global_tid", "pid", "tid", "name")
-                .sort("global_tid"),
-                skipped,
-            )
-    raise InputError(trace.source, f"no table {table} in a trace")
-
-
-def _processes(named: pl.DataFrame, trace: Trace) -> pl.DataFrame:
-    """Every process with a name or with device work, once."""
-    seen = (
-        pl.concat([trace.table(t).select("global_pid") for t in DEVICE_TABLES])
-        .unique()
-        .drop_nulls()
-    )
-    return (
-        seen.join(
-            named.unique("global_pid", keep="last").drop("pid"),
-            on="global_pid",
-            how="full",
-            coalesce=True,
-        )
-        .with_columns(pid_of(pl.col("global_pid")).alias("pid"), pl.col("name").replace("", None))
-        .select("global_pid", "pid", "name")
-        .sort("global_pid")
-    )

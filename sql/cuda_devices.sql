@@ -11,5 +11,5 @@ SELECT
     gpuId AS gpu_id,
     cudaId AS device_id,
     pid AS pid,
-    COALESCE(uuid, '') AS uuid
+    CAST(COALESCE(uuid, '') AS BLOB) AS uuid
 FROM TARGET_INFO_CUDA_DEVICE

@@ -11,8 +11,8 @@
 -- column: sm_count INT64 streaming multiprocessors; NULL when unknown
 SELECT
     deviceId AS device_id,
-    COALESCE(name, '') AS name,
-    COALESCE(pciBusId, '') AS bus_location,
+    CAST(COALESCE(name, '') AS BLOB) AS name,
+    CAST(COALESCE(pciBusId, '') AS BLOB) AS bus_location,
     globalMemorySize AS memory_bytes,
     globalMemoryBandwidth AS memory_bandwidth_bytes_per_s,
     numMultiprocessors AS sm_count

@@ -8,5 +8,5 @@
 SELECT
     "timestamp" AS time_ns,
     severity AS severity,
-    COALESCE(text, '') AS text
+    CAST(COALESCE(text, '') AS BLOB) AS text
 FROM DIAGNOSTIC_EVENT

@@ -5,6 +5,6 @@
 -- column: name TEXT fact, such as EXPORT_SCHEMA_VERSION
 -- column: value TEXT its value
 SELECT
-    COALESCE(name, '') AS name,
-    COALESCE(value, '') AS value
+    CAST(COALESCE(name, '') AS BLOB) AS name,
+    CAST(COALESCE(value, '') AS BLOB) AS value
 FROM EXPORT_META_DATA

@@ -16,7 +16,7 @@ SELECT
     CASE WHEN eventType = 34 THEN "start" ELSE "end" END AS end_ns,
     globalTid AS global_tid,
     endGlobalTid AS end_global_tid,
-    COALESCE(text, '') AS name,
+    CAST(COALESCE(text, '') AS BLOB) AS name,
     textId AS name_string,
     domainId AS domain_id,
     eventType AS kind

@@ -9,5 +9,5 @@
 SELECT
     globalPid AS global_pid,
     pid AS pid,
-    COALESCE(name, '') AS name
+    CAST(COALESCE(name, '') AS BLOB) AS name
 FROM PROCESSES

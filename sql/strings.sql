@@ -6,5 +6,5 @@
 -- column: value TEXT text
 SELECT
     id AS id,
-    COALESCE(value, '') AS value
+    CAST(COALESCE(value, '') AS BLOB) AS value
 FROM StringIds

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from nsys_deepprof import intervals
-from nsys_deepprof.trace import DEVICE_TABLES
+from nsys_deepprof import host, intervals
+from nsys_deepprof.derived import DEVICE_TABLES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -70,7 +70,7 @@ def _warnings(trace: Trace) -> Iterator[str]:
 
 
 def _profiler_share(trace: Trace) -> float:
-    overheads = trace.table("profiler_overheads")
+    overheads = trace.table("profiler_overheads").filter(host.profilers_own())
     devices = pl.concat([trace.table(t).select("start_ns", "end_ns") for t in DEVICE_TABLES])
     first, last = devices["start_ns"].min(), devices["end_ns"].max()
     if overheads.height == 0 or not isinstance(first, int) or not isinstance(last, int):
