@@ -178,6 +178,25 @@ def host_threads(trace: Trace, tids: pl.Series) -> dict[int, HostThread]:
     return {tid: _host_thread(calls[tid], profiler[tid], system[tid]) for tid in wanted}
 
 
+QUEUE_FULL = "Command Buffer Full"
+
+
+def queue_full() -> pl.Expr:
+    """Whether an overhead row is the driver holding a thread because its launch queue is full."""
+    return (pl.col("name").cast(pl.String) == QUEUE_FULL).fill_null(False)
+
+
+def loading() -> pl.Expr:
+    """Whether an overhead row is the driver loading a module or a function."""
+    return pl.col("name").cast(pl.String).str.ends_with("Loading").fill_null(False)
+
+
+def profilers_own() -> pl.Expr:
+    """Whether an overhead row is the profiler's own cost: CUPTI reports some of the driver's work
+    in the same tables."""
+    return ~queue_full() & ~loading()
+
+
 def _by_thread(frame: pl.DataFrame, tids: list[int]) -> dict[int, pl.DataFrame]:
     found = frame.filter(pl.col("global_tid").is_in(tids)).partition_by(
         "global_tid", as_dict=True, maintain_order=True

@@ -34,17 +34,17 @@ _HIDDEN = ("context_id", "call_start_ns", "call_end_ns", "call_tid", "wait_start
 
 
 def memcpy(
-    trace: Trace, *, blocking: bool = False, link_peak_gbps: float | None = None
+    trace: Trace, *, only_blocking: bool = False, link_peak_gbps: float | None = None
 ) -> Result:
     """One row per copy, the blocking ones first, dearest first: by exposed_ns + host_blocked_ns.
 
     Blocking host-to-device copies of at most 64 KiB come after the other blocking ones: such a
-    call returns once the bytes are staged. `blocking` keeps blocking copies only.
+    call returns once the bytes are staged. `only_blocking` leaves out all others.
     `link_peak_gbps` sets the peak of the link to the host; by default it comes from the GPU's name.
 
     Columns: see `copies.SCHEMA`. Extra keys:
 
-    - `copies`, `blocking_copies`, `blocking_small_htod` (counts, whatever `blocking`);
+    - `copies`, `blocking_copies`, `blocking_small_htod` (counts, whatever `only_blocking`);
     - `exposed_ns`: time of all GPUs in which copies run and no kernel does, each ns once;
       `host_blocked_ns`: time in which threads are blocked by copies, each ns of a thread once;
     - `kinds`: a frame per kind and memory kinds: copies, bytes, total_ns, exposed_ns, blocking,
@@ -79,7 +79,7 @@ def memcpy(
         "migrations": _migrations(copies),
         "blocking_memsets": _blocking_memsets(trace),
     }
-    if blocking:
+    if only_blocking:
         ranked = ranked.filter(blocks)
     return Result("memcpy", ranked.drop(_HIDDEN), extra, tuple(_notes(trace, copies)))
 
