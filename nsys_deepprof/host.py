@@ -17,8 +17,13 @@ if TYPE_CHECKING:
     from nsys_deepprof.intervals import Intervals, Ints
     from nsys_deepprof.trace import Trace
 
-ACTIVITIES = ("sync", "alloc", "load", "api", "profiler", "os")
-"""What a thread can be seen doing, by precedence: rows nest, and each nanosecond counts once."""
+ACTIVITIES = ("sync", "alloc", "load", "api", "driver_load", "queue_full", "profiler", "os")
+"""What a thread can be seen doing, by precedence: rows nest, and each nanosecond counts once.
+
+sync to api are CUDA calls. driver_load, queue_full and profiler are overhead rows outside of them:
+the driver loading code, the driver waiting for room in its launch queue, the profiler's own cost.
+os are OS runtime calls outside of all these.
+"""
 
 
 def api_calls(trace: Trace) -> pl.DataFrame:
@@ -144,11 +149,13 @@ def with_calls(trace: Trace, table: str) -> pl.DataFrame:
 class HostThread:
     """One thread's time line.
 
-    `layers[k]` is the disjoint set in which the thread is in any of the first k+1 `ACTIVITIES`.
-    `waits` holds its waiting calls (columns start_ns, end_ns, api) sorted by end.
+    `layers[k]` is the disjoint set in which the thread is in any of the first k+1 `ACTIVITIES`;
+    `rows[k]` holds the rows of activity k (start_ns, end_ns, name), sorted by start. `waits` holds
+    the rows of its waiting calls, sorted by end.
     """
 
     layers: tuple[Intervals, ...]
+    rows: tuple[pl.DataFrame, ...]
     waits: pl.DataFrame
 
     def split(self, starts_ns: Ints, ends_ns: Ints) -> dict[str, Ints]:
@@ -167,6 +174,14 @@ class HostThread:
         found = intervals.last_above(-starts, upto, -begun_before_ns)
         late_enough = ends[found] >= ended_from_ns if len(ends) else np.zeros(len(found), np.bool_)
         return np.where((found >= 0) & late_enough, found, -1)
+
+
+    def longest(self, activity: str, starts_ns: Ints, ends_ns: Ints) -> pl.Series:
+        """For each interval, the name of the row of `activity` that takes the most of it."""
+        rows = self.rows[ACTIVITIES.index(activity)]
+        starts, ends = rows["start_ns"].to_numpy(), rows["end_ns"].to_numpy()
+        index = pl.Series(intervals.longest_overlap(starts, ends, starts_ns, ends_ns))
+        return rows["name"].gather(index.set(index < 0, None))
 
 
 def host_threads(trace: Trace, tids: pl.Series) -> dict[int, HostThread]:
@@ -207,23 +222,29 @@ def _by_thread(frame: pl.DataFrame, tids: list[int]) -> dict[int, pl.DataFrame]:
 def _host_thread(
     calls: pl.DataFrame, profiler: pl.DataFrame, system: pl.DataFrame
 ) -> HostThread:
-    by_activity = (
+    calls = calls.rename({"api": "name"})
+    is_class = pl.col("api_class").cast(pl.String)
+    of_activity = (
         calls.filter("waits"),
-        calls.filter(pl.col("api_class") == "alloc"),
-        calls.filter(pl.col("api_class") == "load"),
-        calls,
-        profiler,
+        calls.filter(is_class == "alloc"),
+        calls.filter(is_class == "load"),
+        calls.filter(~pl.col("waits") & ~is_class.is_in(["alloc", "load"])),
+        profiler.filter(loading()),
+        profiler.filter(queue_full()),
+        profiler.filter(profilers_own()),
         system,
     )
+    rows = tuple(part.select("start_ns", "end_ns", "name") for part in of_activity)
     layers: list[Intervals] = []
-    for rows in by_activity:
-        starts, ends = rows["start_ns"].to_numpy(), rows["end_ns"].to_numpy()
-        if layers:
-            starts = np.concatenate((layers[-1][0], starts))
-            ends = np.concatenate((layers[-1][1], ends))
-        layers.append(intervals.union(starts, ends))
-    waits = by_activity[0].select("start_ns", "end_ns", "api").sort("end_ns", maintain_order=True)
-    return HostThread(tuple(layers), waits)
+    below = intervals.EMPTY
+    for part in rows:
+        starts, ends = part["start_ns"].to_numpy(), part["end_ns"].to_numpy()
+        if len(starts):
+            below = intervals.union(
+                np.concatenate((below[0], starts)), np.concatenate((below[1], ends))
+            )
+        layers.append(below)
+    return HostThread(tuple(layers), rows, rows[0].sort("end_ns", maintain_order=True))
 
 
 def innermost_ranges(trace: Trace, tids: pl.Series, times_ns: pl.Series) -> pl.Series:

@@ -129,3 +129,31 @@ def last_above(
         found[open_queries] = larger[found[open_queries]]
         open_queries = open_queries[found[open_queries] >= 0]
     return found
+
+
+def longest_overlap(starts: Ints, ends: Ints, query_starts: Ints, query_ends: Ints) -> Ints:
+    """For each query interval, the index of the interval that covers the most of it, or -1.
+
+    Intervals are sorted by start. Of those that begin before the query, the innermost one that
+    reaches into it is considered. Of equal overlaps the first wins. Work grows with the number of
+    intervals that start inside queries.
+    """
+    if len(starts) == 0 or len(query_starts) == 0:
+        return np.full(len(query_starts), -1, np.int64)
+    first = np.searchsorted(starts, query_starts, side="left")
+    beyond = np.maximum(np.searchsorted(starts, query_ends, side="left"), first)
+    covering_start = last_above(ends, first - 1, query_starts)
+    count = beyond - first + 1
+    query = np.repeat(np.arange(len(query_starts)), count)
+    rank = np.arange(count.sum()) - np.repeat(np.cumsum(count) - count, count)
+    candidate = np.where(rank == 0, covering_start[query], first[query] + rank - 1)
+    overlap = np.minimum(ends[candidate], query_ends[query]) - np.maximum(
+        starts[candidate], query_starts[query]
+    )
+    overlap[candidate < 0] = 0
+    best = np.full(len(query_starts), -1, np.int64)
+    most = np.maximum.reduceat(overlap, np.cumsum(count) - count)
+    hits = np.flatnonzero((overlap == most[query]) & (overlap > 0))
+    # Backwards, so that the first of equal ones is what stays.
+    best[query[hits[::-1]]] = candidate[hits[::-1]]
+    return best

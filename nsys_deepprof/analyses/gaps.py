@@ -46,7 +46,10 @@ SCHEMA: dict[str, pl.DataType] = {
     "end_ns": pl.Int64(),
     "duration_ns": pl.Int64(),
     "cause": pl.Enum(CAUSES),
+    "cause_name": pl.Categorical(),
     **{column: pl.Int64() for column in PART_COLUMNS},
+    "driver_load_ns": pl.Int64(),
+    "queue_full_ns": pl.Int64(),
     "drained_by": pl.Categorical(),
     "prev_op": pl.Categorical(),
     "next_op": pl.Categorical(),
@@ -61,10 +64,13 @@ def gaps(trace: Trace, *, min_gap_ns: int = DEFAULT_MIN_GAP_NS) -> Result:
     """Idle gaps of at least `min_gap_ns`, longest first, each with the parts of its cause.
 
     Columns: gpu, pid (of the process whose work ends the gap), start_ns, end_ns, duration_ns,
-    cause (the largest part), the parts of `PART_COLUMNS` (they add up to duration_ns exactly),
-    drained_by (the waiting call after which the queue was empty), prev_op, next_op, next_api (the
-    call that issued next_op), nvtx (around the middle of the host's part), next_nvtx (around the
-    call), iteration. Before the first and after the last operation of a GPU there is no gap.
+    cause (the largest part), cause_name (the call or overhead that takes the most of that part;
+    null where it has none), the parts of `PART_COLUMNS` (they add up to duration_ns exactly),
+    driver_load_ns and queue_full_ns (contained in profiler_ns: overhead rows that are the driver's
+    loading of code and its full launch queue), drained_by (the waiting call after which the queue
+    was empty), prev_op, next_op, next_api (the call that issued next_op), nvtx (around the middle
+    of the host's part), next_nvtx (around the call), iteration. Before the first and after the
+    last operation of a GPU there is no gap.
 
     A gap that the trace's window cuts is listed with the part inside.
 
@@ -160,9 +166,7 @@ def _all_gaps(trace: Trace) -> pl.DataFrame:
         (pl.col("end_ns") - pl.col("start_ns")).alias("duration_ns"),
     )
     found = _with_parts(trace, found)
-    return found.with_columns(_largest_part().alias("cause")).select(
-        pl.col(name).cast(dtype) for name, dtype in SCHEMA.items()
-    )
+    return found.select(pl.col(name).cast(dtype) for name, dtype in SCHEMA.items())
 
 
 def _idle_intervals(trace: Trace) -> pl.DataFrame:
@@ -256,41 +260,93 @@ def _prev_ops(trace: Trace, found: pl.DataFrame) -> pl.Series:
     )["name"].alias("prev_op")
 
 
+_ACTIVITIES_OF_CAUSE = {
+    "sync": ("sync",),
+    "alloc": ("alloc",),
+    "load": ("load",),
+    "api": ("api",),
+    "profiler": ("profiler", "driver_load", "queue_full"),
+    "os": ("os",),
+}
+"""What a thread does in the parts that are split by it."""
+
+
 def _with_parts(trace: Trace, found: pl.DataFrame) -> pl.DataFrame:
-    """`found` plus the part columns and drained_by."""
+    """`found` plus the parts, cause, cause_name and drained_by."""
     starts, ends = found["start_ns"].to_numpy(), found["end_ns"].to_numpy()
-    case = found["case"]
-    parts = {column: np.zeros(found.height, np.int64) for column in PART_COLUMNS}
+    columns = (*PART_COLUMNS, "driver_load_ns", "queue_full_ns")
+    parts = {column: np.zeros(found.height, np.int64) for column in columns}
     for whole in ("unknown", "device_wait"):
-        chosen = (case == whole).to_numpy()
+        chosen = (found["case"] == whole).to_numpy()
         parts[f"{whole}_ns"][chosen] = (ends - starts)[chosen]
-    drained = pl.Series("drained_by", [None] * found.height, dtype=pl.Categorical)
+    names: list[pl.DataFrame] = []
+    drained: list[pl.DataFrame] = []
     threads = host.host_threads(trace, found["call_tid"])
-    rows_of = found.with_row_index("row").filter(pl.col("call_tid").is_not_null())
-    drained_rows: list[pl.Series] = []
-    drained_names: list[pl.Series] = []
-    for (tid,), mine in rows_of.group_by("call_tid"):
+    known = found.with_row_index("row").filter(pl.col("call_tid").is_not_null())
+    for (tid,), mine in known.group_by("call_tid"):
         assert isinstance(tid, int)
         thread = threads[tid]
-        gap_start = mine["gap_start_ns"].to_numpy()
-        wait = thread.last_wait(gap_start, gap_start - DRAIN_NS, mine["call_start_ns"].to_numpy())
-        hit = wait >= 0
-        drained_rows.append(mine["row"].filter(pl.Series(hit)))
-        drained_names.append(thread.waits["api"].gather(wait[hit]))
+        drained.append(_drained_by(thread, mine))
         late = mine.filter(pl.col("case") == "host")
         row = late["row"].to_numpy()
-        launch_from = late["launch_from_ns"].to_numpy()
-        host_until = np.clip(launch_from, starts[row], ends[row])
+        host_until = np.clip(late["launch_from_ns"].to_numpy(), starts[row], ends[row])
         parts["launch_ns"][row] = ends[row] - host_until
-        for column, part in thread.split(starts[row], host_until).items():
-            parts[column][row] = part
-    if drained_rows:
-        names = pl.DataFrame(
-            {"row": pl.concat(drained_rows), "drained_by": pl.concat(drained_names)}
-        )
-        index = pl.DataFrame({"row": pl.Series(np.arange(found.height), dtype=pl.UInt32)})
-        drained = index.join(names, on="row", how="left", maintain_order="left")["drained_by"]
-    return found.with_columns(*(pl.Series(k, v) for k, v in parts.items()), drained)
+        split = thread.split(starts[row], host_until)
+        parts["host_ns"][row] = split["host_ns"]
+        for cause, activities in _ACTIVITIES_OF_CAUSE.items():
+            parts[f"{cause}_ns"][row] = sum(split[f"{activity}_ns"] for activity in activities)
+        for column in ("driver_load_ns", "queue_full_ns"):
+            parts[column][row] = split[column]
+        names.append(_cause_names(thread, late, {c: p[row] for c, p in parts.items()}, host_until))
+    return found.with_columns(
+        *(pl.Series(k, v) for k, v in parts.items()),
+        _scattered("cause_name", names, found.height),
+        _scattered("drained_by", drained, found.height),
+    ).with_columns(
+        pl.when(pl.col("launch_ns") == pl.max_horizontal(PART_COLUMNS))
+        .then("next_api")
+        .otherwise("cause_name")
+        .alias("cause_name"),
+        _largest_part().alias("cause"),
+    )
+
+
+def _drained_by(thread: host.HostThread, mine: pl.DataFrame) -> pl.DataFrame:
+    """Columns row, name of the gaps that follow a wait."""
+    gap_start = mine["gap_start_ns"].to_numpy()
+    wait = thread.last_wait(gap_start, gap_start - DRAIN_NS, mine["call_start_ns"].to_numpy())
+    hit = wait >= 0
+    return pl.DataFrame(
+        {"row": mine["row"].filter(pl.Series(hit)), "name": thread.waits["name"].gather(wait[hit])}
+    )
+
+
+def _cause_names(
+    thread: host.HostThread, late: pl.DataFrame, parts: dict[str, Ints], until: Ints
+) -> pl.DataFrame:
+    """Columns row, name: what takes the most of the part that names the cause."""
+    largest = np.maximum.reduce([parts[column] for column in PART_COLUMNS])
+    found = [pl.DataFrame(schema={"row": pl.UInt32, "name": pl.Categorical})]
+    left = np.ones(late.height, np.bool_)
+    for cause, column in zip(CAUSES, PART_COLUMNS, strict=True):
+        chosen = left & (parts[column] == largest)
+        left &= ~chosen
+        if cause not in _ACTIVITIES_OF_CAUSE or not chosen.any():
+            continue
+        row, from_ns = late["row"].to_numpy()[chosen], late["start_ns"].to_numpy()[chosen]
+        names = pl.Series("name", [None] * len(row), dtype=pl.Categorical)
+        for activity in _ACTIVITIES_OF_CAUSE[cause]:
+            names = names.fill_null(thread.longest(activity, from_ns, until[chosen]))
+        found.append(pl.DataFrame({"row": pl.Series(row, dtype=pl.UInt32), "name": names}))
+    return pl.concat(found)
+
+
+def _scattered(name: str, found: list[pl.DataFrame], height: int) -> pl.Series:
+    """A column of `height` rows with the `name` of each `row` of the frames; null elsewhere."""
+    empty = pl.DataFrame(schema={"row": pl.UInt32, "name": pl.Categorical})
+    rows = pl.DataFrame({"row": pl.Series(np.arange(height), dtype=pl.UInt32)})
+    named = rows.join(pl.concat([empty, *found]), on="row", how="left", maintain_order="left")
+    return named["name"].alias(name)
 
 
 def _largest_part() -> pl.Expr:
