@@ -1,0 +1,124 @@
+"""The HTML report: one file that opens anywhere and asks the network for nothing."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import PurePath
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from nsys_deepprof import __version__
+from nsys_deepprof.analyses.report_data import Section, Skipped
+from nsys_deepprof.names import visible
+from nsys_deepprof.reports import charts, timeline_chart
+from nsys_deepprof.reports.page import render_page
+from nsys_deepprof.reports.palette import with_css_variables
+from nsys_deepprof.units import format_bytes, format_ns, format_share
+
+if TYPE_CHECKING:
+    from nsys_deepprof.analyses.report_data import ReportData
+    from nsys_deepprof.reports.charts import Drawing
+
+SCRIPTS = ("vega.js", "charts.js", "timeline.js", "tables.js")
+
+JAVASCRIPT_SAFE = 2**53
+
+
+def render(data: ReportData) -> str:
+    """The report as the text of one HTML file."""
+    timeline = timeline_chart.packed(data.timeline, data.origin_ns)
+    drawings = _drawings(data, timeline)
+    specs = {name: with_css_variables(chart.to_dict()) for name, chart in drawings.items()}
+    for spec in specs.values():
+        spec.pop("config", None)
+    context = {
+        "data": data,
+        "version": __version__,
+        "name": PurePath(data.source).name,
+        "gpu_names": Counter(data.info.frame["name"].to_list()),
+        "states": [(state, charts.STATE_LABELS[state]) for state in timeline_chart.STATES],
+        "causes": charts.CAUSE_LABELS,
+        "is_skipped": lambda part: isinstance(part, Skipped),
+        "ms": lambda time_ns: None if time_ns is None else (time_ns - data.origin_ns) / 1e6,
+        "drawings": set(drawings),
+        "specs": {"config": with_css_variables(charts.CONFIG), "specs": specs},
+        "timeline": timeline | {"marks": _timeline_marks(data)},
+        "tables": {name: _table(frame) for name, frame in _downloads(data).items()},
+    }
+    return render_page("report.html.j2", context, scripts=SCRIPTS)
+
+
+def _drawings(data: ReportData, timeline: dict[str, Any]) -> dict[str, Drawing]:
+    drawings: dict[str, Drawing] = {}
+    if timeline:
+        span = timeline["gpus"], timeline["from_ms"], timeline["to_ms"]
+        drawings["timeline-overview"] = timeline_chart.timeline_overview(*span)
+        drawings["timeline-detail"] = timeline_chart.timeline_detail(*span)
+    if isinstance(data.gaps, Section) and data.gaps.frames["histogram"].height:
+        histogram = data.gaps.frames["histogram"]
+        drawings["gap-time"] = charts.gap_histogram(histogram, weight="total_ns")
+        drawings["gap-count"] = charts.gap_histogram(histogram, weight="gaps")
+    if isinstance(data.copies, Section) and data.copies.frames["points"].height:
+        kinds = data.copies.result.extra["kinds"]
+        drawings["copy-sizes"] = charts.copies(data.copies.frames["points"], kinds)
+    return drawings
+
+
+def _timeline_marks(data: ReportData) -> dict[str, list[list[Any]]]:
+    """What the timeline draws exactly, whatever the zoom: per lane, rows of gpu, from and to in
+    ms, colour, opacity, text."""
+
+    def mark(row: dict[str, Any], paint: str, text: str) -> list[Any]:
+        start, end = row["start_ns"] - data.origin_ns, row["end_ns"] - data.origin_ns
+        return [row["gpu"], start / 1e6, end / 1e6, paint, 1, text]
+
+    marks: dict[str, list[list[Any]]] = {}
+    if isinstance(data.gaps, Section):
+        marks["gaps"] = [
+            mark(
+                row,
+                f"cause-{row['cause']}",
+                f"gap of {format_ns(row['duration_ns'])}: {charts.CAUSE_LABELS[row['cause']]}\n"
+                f"after {visible(row['prev_op'] or '?', 90)}\n"
+                f"before {visible(row['next_op'] or '?', 90)}",
+            )
+            for row in data.gaps.result.frame.iter_rows(named=True)
+        ]
+    if isinstance(data.copies, Section):
+        marks["copies"] = [
+            mark(
+                row,
+                "mark-blocking" if row["blocking"] else "state-copy",
+                f"{row['kind']} of {format_bytes(row['bytes'])} in "
+                f"{format_ns(row['duration_ns'])}, {format_ns(row['exposed_ns'])} exposed"
+                + (f"\nblocks the host: {', '.join(row['blocking'])}" if row["blocking"] else ""),
+            )
+            for row in data.copies.result.frame.iter_rows(named=True)
+        ]
+    return marks
+
+
+def _downloads(data: ReportData) -> dict[str, pl.DataFrame]:
+    parts: dict[str, Section | Skipped] = {
+        "gaps": data.gaps,
+        "memcpy": data.copies,
+        "kernels": data.kernels,
+    }
+    found = {name: part.result.frame for name, part in parts.items() if isinstance(part, Section)}
+    return {"gpus": data.info.frame, **found}
+
+
+def _table(frame: pl.DataFrame) -> dict[str, Any]:
+    """A frame for the page's scripts: integers that JavaScript would round are kept as text."""
+    integers = [name for name, dtype in frame.schema.items() if dtype.is_integer()]
+    big = [name for name in integers if (frame[name].cast(pl.Int64).abs() > JAVASCRIPT_SAFE).any()]
+    plain = frame.with_columns(
+        pl.col(big).cast(pl.String), pl.col(pl.Categorical, pl.Enum).cast(pl.String)
+    )
+    return {"columns": frame.columns, "integers": integers, "rows": [list(r) for r in plain.rows()]}
+
+
+def share_of(part_ns: int | None, whole_ns: int | None) -> str:
+    """A part of a whole as text; an em dash where there is no whole."""
+    return format_share(part_ns / whole_ns if part_ns is not None and whole_ns else None)

@@ -1,0 +1,114 @@
+"""One self-contained page: templates, style, scripts and data in a single file.
+
+The page asks the network for nothing, and its policy forbids that it does. Scripts run by their
+hash alone, so nothing that a trace names can ever run.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from functools import cache
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any
+
+from markupsafe import Markup
+
+from nsys_deepprof import names, units
+from nsys_deepprof.reports import palette
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    import jinja2
+
+CHART_LIBRARY = "vega.js"
+"""Vega, Vega-Lite and vega-embed as vl-convert bundles them."""
+
+
+def render_page(
+    template: str, context: Mapping[str, Any], *, scripts: Sequence[str] = (), style: str = ""
+) -> str:
+    """A template that extends `base.html.j2`, with the shared style and the named scripts inlined.
+
+    `scripts` and `style` name files beside the templates. The template sees `context`, the
+    filters of `units` and `names`, and `json_block(id, value)` for data that scripts read.
+    """
+    sources = [_script(name) for name in scripts]
+    csp = "; ".join(
+        (
+            "default-src 'none'",
+            f"script-src {' '.join(_hash(source) for source in sources)}" if sources else "",
+            # Chart libraries set styles on the elements they make.
+            "style-src 'unsafe-inline'",
+            "img-src data:",
+            "base-uri 'none'",
+            "form-action 'none'",
+        )
+    ).replace("; ; ", "; ")
+    css = "\n".join(
+        (
+            f":root{{{palette.css_variables(dark=False)}}}",
+            f"@media screen and (prefers-color-scheme:dark){{:root{{"
+            f"{palette.css_variables(dark=True)}}}}}",
+            _asset("page.css"),
+            _asset(style) if style else "",
+        )
+    )
+    return (
+        _environment()
+        .get_template(template)
+        .render(**context, csp=csp, css=Markup(css), scripts=[Markup(source) for source in sources])
+    )
+
+
+def json_block(block_id: str, value: Any) -> Markup:
+    """A data block `<script type="application/json">` that no text inside can close."""
+    text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    for char in "<>&\u2028\u2029":
+        text = text.replace(char, f"\\u{ord(char):04x}")
+    return Markup('<script type="application/json" id="{}">').format(block_id) + Markup(
+        f"{text}</script>"
+    )
+
+
+@cache
+def _environment() -> jinja2.Environment:
+    import jinja2
+
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("nsys_deepprof.reports"),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=jinja2.StrictUndefined,
+    )
+    environment.filters |= {
+        "ns": units.format_ns,
+        "bytes": units.format_bytes,
+        "share": units.format_share,
+        "count": units.format_count,
+        "rate": units.format_rate,
+        "exact": lambda value: "—" if value is None else f"{value:,}",
+        "visible": names.visible,
+        "shorten": names.shorten,
+    }
+    environment.globals["json_block"] = json_block
+    return environment
+
+
+def _asset(name: str) -> str:
+    return (files("nsys_deepprof.reports") / "templates" / name).read_text("utf-8")
+
+
+@cache
+def _script(name: str) -> str:
+    # Each in its own scope: the bundled library declares thousands of short global names.
+    return f"(()=>{{\n{_asset(name)}\n}})();"
+
+
+@cache
+def _hash(script: str) -> str:
+    digest = hashlib.sha256(script.encode("utf-8")).digest()
+    return f"'sha256-{base64.b64encode(digest).decode()}'"
