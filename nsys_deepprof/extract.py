@@ -130,7 +130,7 @@ def read_events(source: Source, table: str, strings: StringIds) -> Extracted:
     """One event table of the dataset, sorted by start, bad rows dropped and counted."""
     result = Extracted()
     empty = pl.DataFrame(schema=event_schema(table))
-    frame = pl.concat([empty, *event_pieces(source, table, strings, result)])
+    frame = pl.concat([empty, *event_pieces(source, table, strings, result)], rechunk=True)
     key = sort_key(table)
     result.frame = frame if key is None else in_time_order(frame, key)
     return result
@@ -195,7 +195,7 @@ def _piece(
         result.source_rows = (result.source_rows or 0) + raw.height
         frames.append(_clean(_typed(raw, query, strings, result.dropped), query, result.dropped))
     if frames:
-        result.frame = pl.concat(frames, rechunk=True)
+        result.frame = pl.concat(frames)
     if key is not None:
         result.frame = in_time_order(result.frame, key)
     return result
@@ -226,14 +226,11 @@ def _no_strings() -> StringIds:
 
 def _text(raw: pl.Series) -> pl.Series:
     """Bytes as text; what is not UTF-8 becomes replacement characters."""
-    if raw.dtype != pl.Binary:
+    try:
         return raw.cast(pl.String)
-    text = raw.cast(pl.String, strict=False)
-    broken = (text.is_null() & raw.is_not_null()).arg_true()
-    if len(broken):
-        repaired = [value.decode("utf-8", "replace") for value in raw.gather(broken)]
-        text = text.scatter(broken, pl.Series(repaired, dtype=pl.String))
-    return text
+    except pl.exceptions.ComputeError:
+        repaired = [None if value is None else value.decode("utf-8", "replace") for value in raw]
+        return pl.Series(raw.name, repaired, pl.String)
 
 
 def _integers(series: pl.Series, dtype: pl.DataType, dropped: Counter[str]) -> pl.Series:

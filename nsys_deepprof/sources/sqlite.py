@@ -36,7 +36,7 @@ PART_ROWS = 1 << 18
 NOT_AN_INTEGER = -(1 << 63)
 """Stands for a value that is no integer, where an integer should be."""
 
-_BATCH_ROWS = 1 << 16
+_BATCH_ROWS = 1 << 14
 _MAGIC = b"SQLite format 3\x00"
 _HEADER_BYTES = 100
 _SMALLEST_ROW_BYTES = 4
