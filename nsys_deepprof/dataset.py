@@ -80,11 +80,10 @@ def convert(
     """
     from nsys_deepprof import sources
 
-    path = Path(run)
-    out = Path(target) if target is not None else default_target(run)
-    if out.resolve() == path.resolve():
-        raise OutputError(out, "the target is the input itself", "name another with -o")
     source = sources.open_source(run, nsys=nsys, message=message)
+    out = Path(target) if target is not None else default_target(run)
+    if os.path.realpath(out) == os.path.realpath(run):
+        raise OutputError(out, "the target is the input itself", "name another with -o")
     with ThreadPoolExecutor(1) as pool:
         # All bytes are read once more for their digest: beside the conversion, not before it.
         identity = pool.submit(source.identity)
@@ -103,7 +102,7 @@ def convert(
 
 def is_dataset(path: Path) -> bool:
     """Whether `path` is a directory with a manifest, sound or not."""
-    return (path / _MANIFEST).exists()
+    return os.path.lexists(path / _MANIFEST)
 
 
 def open_dataset(path: Path) -> Trace:

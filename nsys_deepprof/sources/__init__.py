@@ -5,6 +5,7 @@ An export is a stranger's file: it is read, never trusted, never changed.
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -62,7 +63,7 @@ def open_source(
     if unpacked.is_url(str(run)):
         return unpacked.open_remote(str(run))
     path = Path(run)
-    if path.is_dir():
+    if os.path.isdir(path):
         source = open_parquetdir(path)
         if source is None:
             raise InputError(

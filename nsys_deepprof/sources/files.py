@@ -73,7 +73,9 @@ def fingerprint(path: Path) -> str:
 def identity(path: Path) -> Identity:
     """What the file at `path` is. Reads all of it."""
     status = check_file(path)
-    return Identity(path.name, status.size, status.mtime_ns, fingerprint(path))
+    # A name that is not UTF-8 would not fit a manifest.
+    name = os.fsencode(path.name).decode("utf-8", "replace")
+    return Identity(name, status.size, status.mtime_ns, fingerprint(path))
 
 
 def first_bytes(path: Path, count: int) -> bytes:

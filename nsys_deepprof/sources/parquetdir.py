@@ -6,6 +6,7 @@ The SQL files run over it as they are, in Polars instead of SQLite.
 from __future__ import annotations
 
 import hashlib
+import os
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import TYPE_CHECKING
@@ -103,6 +104,6 @@ def open_parquetdir(path: Path) -> ParquetDirSource | None:
     found = {
         table: files.check_file(path / f"{table}.parquet")
         for table in known_tables()
-        if (path / f"{table}.parquet").exists()
+        if os.path.exists(path / f"{table}.parquet")
     }
     return ParquetDirSource(path, found) if found else None

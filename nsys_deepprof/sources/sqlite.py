@@ -9,6 +9,7 @@ static SQL text serves every nsys version and every reader.
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import struct
 from contextlib import closing
@@ -152,7 +153,7 @@ def open_sqlite(
     _check_header(named, files.first_bytes(path, _HEADER_BYTES), status.size)
     for suffix, what in (("-wal", "write-ahead log"), ("-journal", "rollback journal")):
         side = path.with_name(path.name + suffix)
-        if side.exists() and side.stat().st_size > 0:
+        if os.path.exists(side) and side.stat().st_size > 0:
             raise InputError(
                 named,
                 f"has an unfinished {what} beside it ({side.name}), so its rows may be incomplete",
@@ -190,7 +191,7 @@ def _check_header(named: str, header: bytes, size_bytes: int) -> None:
 def _uri(path: Path) -> str:
     from urllib.parse import quote
 
-    return f"file:{quote(str(path.absolute()))}?mode=ro&immutable=1"
+    return f"file:{quote(os.fsencode(path.absolute()))}?mode=ro&immutable=1"
 
 
 def _nsys_tables(named: str, connection: sqlite3.Connection) -> dict[str, tuple[str, ...]]:
