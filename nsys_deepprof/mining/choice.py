@@ -143,11 +143,16 @@ def _replaces(
     sequence: Sequence, codes: dict[int, NDArray[np.int32]], inner: Loop, outer: Loop
 ) -> bool:
     """Is the rarer loop the iteration rather than the one found before it?"""
-    if _same(inner, outer):
-        # The same level, seen through another window: take the view that loses fewer turns.
-        few, many = len(inner.turns), len(outer.turns)
-        if abs(few - many) > 0.02 * few:
-            return many > few
+    before, now = len(inner.turns), len(outer.turns)
+    low, high = sorted((inner.cycle.period, outer.cycle.period))
+    # The same level, seen through another window: take the view that loses fewer turns, and of
+    # such the one that knows more of them.
+    if high <= 1.25 * low and 0.5 * before <= now <= 2 * before:
+        if abs(now - before) > 0.02 * before:
+            return now > before
+        return _agreement(outer) > _agreement(inner)
+    # As many turns as before, or more, is no outer loop: the better view of this level, if any.
+    if now >= 0.8 * before:
         return _agreement(outer) > _agreement(inner)
     if len(outer.turns) < 3 and outer.share < PAIR_SHARE:
         return False
@@ -169,12 +174,6 @@ def _replaces(
     start = inner.cycle.template_start
     body = np.unique(sequence.symbols[start : start + inner.cycle.period])
     return not any(OPTIMIZER.search(sequence.names[code]) for code in body.tolist())
-
-
-def _same(a: Loop, b: Loop) -> bool:
-    low, high = sorted((a.cycle.period, b.cycle.period))
-    fewer, more = sorted((len(a.turns), len(b.turns)))
-    return (high <= 1.25 * low and fewer >= 0.5 * more) or fewer >= 0.9 * more
 
 
 def _agreement(loop: Loop) -> int:

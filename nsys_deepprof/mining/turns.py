@@ -80,6 +80,9 @@ def _breaks(cycle: Cycle) -> NDArray[np.bool_]:
     """Per hit: is the repetition interrupted just before it? True for the first."""
     anchors = len(cycle.anchors)
     broken = cycle.skipped > max(2, int(BREAK_SHARE * anchors))
+    # Where the template went on although its anchors were missing, nothing was interrupted.
+    familiar = np.diff(np.cumsum(cycle.alike)[cycle.position], prepend=0)
+    broken &= familiar < 0.5 * np.diff(cycle.phase, prepend=0)
     # Operations in between that the template does not know. An inner loop with more turns than
     # the template's is no interruption.
     strange = np.cumsum(~cycle.alike)[cycle.position]

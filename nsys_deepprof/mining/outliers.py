@@ -1,0 +1,145 @@
+"""Why an iteration is slow: the place where it differs most from the usual one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from .iterations import Iterations
+    from .sequence import Sequence
+
+Cause = Literal["kernel", "gap", "work"]
+
+
+@dataclass(frozen=True, slots=True)
+class Usual:
+    """What an iteration usually takes at each position of the body.
+
+    `duration_ns` is the median duration of the operation there; `gap_ns[p]` the median idle time
+    of the lane before it, and `gap_ns[len(body)]` that before the next iteration.
+    """
+
+    duration_ns: NDArray[np.float64]
+    gap_ns: NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """The place that adds the most time to an iteration.
+
+    `kernel`: the operation at `position` was slower; `gap`: the lane was idle longer before it (at
+    the end of the body: before the next iteration); `work`: `operations` extra ones came before it.
+    `symbol` is that operation, or the first extra one; None where there is none.
+    """
+
+    cause: Cause
+    position: int
+    symbol: int | None
+    added_ns: int
+    operations: int
+
+
+def gaps_before(sequence: Sequence) -> NDArray[np.int64]:
+    """Idle time of the lane before each operation; 0 for the first."""
+    gap = np.zeros(len(sequence), np.int64)
+    reach = np.maximum.accumulate(sequence.end_ns)
+    np.maximum(sequence.start_ns[1:] - reach[:-1], 0, out=gap[1:])
+    return gap
+
+
+def usual(
+    found: Iterations, duration_ns: NDArray[np.int64], gap_ns: NDArray[np.int64]
+) -> Usual:
+    """Medians over all iterations, from the operations' durations and the gaps before them."""
+    size = len(found.body)
+    inside = found.position >= 0
+    # The gap before an iteration's first operation is the previous iteration's time.
+    firsts = np.zeros(len(inside), bool)
+    firsts[found.first] = True
+    rows = inside & ~firsts
+    gaps = grouped_median(found.position[rows], gap_ns[rows], size + 1)
+    gaps[0] = 0.0
+    following = found.first[1:]
+    gaps[size] = np.median(gap_ns[following]) if len(following) else 0.0
+    durations = grouped_median(found.position[inside], duration_ns[inside], size)
+    return Usual(durations, gaps)
+
+
+def grouped_median(
+    group: NDArray[np.integer], values: NDArray[np.int64], groups: int
+) -> NDArray[np.float64]:
+    """The median of the values of each group; 0 for a group without any."""
+    result = np.zeros(groups)
+    if not len(group):
+        return result
+    order = np.lexsort((values, group))
+    values = values[order]
+    size = np.bincount(group, minlength=groups)
+    start = np.cumsum(size) - size
+    some = size > 0
+    low = values[(start + (size - 1) // 2)[some]]
+    high = values[(start + size // 2)[some]]
+    result[some] = (low + high) / 2
+    return result
+
+
+def explain(
+    sequence: Sequence,
+    found: Iterations,
+    turn: int,
+    usual_: Usual,
+    gap_ns: NDArray[np.int64],
+) -> Explanation | None:
+    """Where iteration `turn` lost the most time; None where no place of it is slower."""
+    low = int(found.first[turn])
+    own = int(found.stop[turn])
+    last = turn + 1 == len(found)
+    high = own if last else int(found.first[turn + 1])
+    rows = np.arange(low, high)
+    size = len(found.body)
+    position = found.position[rows].astype(np.int64)
+    # Whatever follows the iteration is foreign, whatever it looks like.
+    position[own - low :] = -1
+    duration = (sequence.end_ns - sequence.start_ns)[rows]
+    gap = gap_ns[rows].copy()
+    gap[0] = 0
+    matched = position >= 0
+    place = np.where(matched, position, 0)
+    candidates: list[Explanation] = []
+
+    slower = np.where(matched, duration - usual_.duration_ns[place], -np.inf)
+    at = int(np.argmax(slower))
+    if matched[at]:
+        candidates.append(
+            Explanation(
+                "kernel", int(position[at]), int(sequence.symbols[low + at]), round(slower[at]), 0
+            )
+        )
+    # Where the operation before is missing or extra, the gap is still the one before this one.
+    longer = np.where(matched, gap - usual_.gap_ns[place], -np.inf)
+    at = int(np.argmax(longer))
+    if matched[at]:
+        candidates.append(
+            Explanation(
+                "gap", int(position[at]), int(sequence.symbols[low + at]), round(longer[at]), 0
+            )
+        )
+    if not last:
+        added = int(gap_ns[high]) - usual_.gap_ns[size]
+        candidates.append(
+            Explanation("gap", size, int(sequence.symbols[high]), round(added), 0)
+        )
+    edges = np.flatnonzero(np.diff(np.r_[False, ~matched, False].astype(np.int8)))
+    for begin, end in zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True):
+        before = int(position[end]) if end < len(rows) else size
+        work = int((duration[begin:end] + gap[begin:end]).sum())
+        candidates.append(
+            Explanation("work", before, int(sequence.symbols[low + begin]), work, end - begin)
+        )
+    best = max(candidates, key=lambda candidate: candidate.added_ns, default=None)
+    return best if best is not None and best.added_ns > 0 else None
