@@ -79,6 +79,8 @@ CONFIG: dict[str, Any] = {
         "titleColor": colour("muted"),
         "titleFontWeight": "normal",
         "symbolStrokeWidth": 0,
+        "labelFontSize": 11.5,
+        "titleFontSize": 11.5,
     },
 }
 """How every chart of a page looks."""
@@ -194,6 +196,8 @@ def copies(points: pl.DataFrame, kinds: pl.DataFrame) -> Drawing:
         )
     )
     ceilings = _ceilings(kinds)
+    if ceilings.height == 0:
+        return marks.properties(width="container", height=320)
     lines = alt.Chart(ceilings).mark_rule(strokeDash=[4, 3], color=colour("muted"))
     lines = lines.encode(y="gbps:Q", tooltip=alt.Tooltip("label:N", title="ceiling"))
     texts = alt.Chart(ceilings).mark_text(

@@ -10,6 +10,7 @@ import polars as pl
 
 from nsys_deepprof import __version__
 from nsys_deepprof.analyses.report_data import Section, Skipped
+from nsys_deepprof.definitions import DEFINITIONS
 from nsys_deepprof.names import visible
 from nsys_deepprof.reports import charts, timeline_chart
 from nsys_deepprof.reports.page import render_page
@@ -38,6 +39,7 @@ def render(data: ReportData) -> str:
         "name": PurePath(data.source).name,
         "gpu_names": Counter(data.info.frame["name"].to_list()),
         "states": [(state, charts.STATE_LABELS[state]) for state in timeline_chart.STATES],
+        "definitions": DEFINITIONS,
         "causes": charts.CAUSE_LABELS,
         "is_skipped": lambda part: isinstance(part, Skipped),
         "ms": lambda time_ns: None if time_ns is None else (time_ns - data.origin_ns) / 1e6,
