@@ -15,6 +15,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from nsys_deepprof.analyses.findings import findings
     from nsys_deepprof.analyses.gaps import gaps
     from nsys_deepprof.analyses.info import info
     from nsys_deepprof.analyses.kernels import kernels
@@ -34,6 +35,7 @@ _HOME = {
     "Result": "result",
     "Trace": "trace",
     "convert": "dataset",
+    "findings": "analyses.findings",
     "gaps": "analyses.gaps",
     "info": "analyses.info",
     "kernels": "analyses.kernels",
@@ -50,6 +52,7 @@ __all__ = [
     "Trace",
     "UsageError",
     "convert",
+    "findings",
     "gaps",
     "info",
     "kernels",

@@ -11,12 +11,19 @@ from nsys_deepprof import host, intervals
 from nsys_deepprof.analyses.gpu_state import gpu_states
 from nsys_deepprof.analyses.iteration_of import iteration_of
 from nsys_deepprof.codes import UNIFIED_MEMORY_KINDS
+from nsys_deepprof.device import device_ops
 
 if TYPE_CHECKING:
     from nsys_deepprof.trace import Trace
 
 SMALL_BYTES = 64 << 10
 """A copy of fewer bytes is small: its cost is that of issuing it."""
+
+TRAIN_COPIES = 3
+TRAIN_COPY_NS = 1_000_000
+TRAIN_GAP_NS = 1_000_000
+"""A train: at least so many copies of one kind in a row on a stream, each at most so long, with
+at most so much time between."""
 
 DEVICE_ONLY_KINDS = ("DtoD", "PtoP", "AtoA", "AtoD", "DtoA")
 """Copies that no host memory takes part in: a synchronous call does not wait for them."""
@@ -63,6 +70,42 @@ def costed_copies(trace: Trace) -> pl.DataFrame:
     around the issuing call. Schema: `SCHEMA`.
     """
     return trace.once("costed_copies", lambda: _costed_copies(trace))
+
+
+def train_of_copy(trace: Trace) -> pl.Series:
+    """Per row of `costed_copies`, a number that the copies of one train share; null for no train.
+
+    A train is `TRAIN_COPIES` or more copies of one kind, in a row on one stream with no other work
+    between them, each at most `TRAIN_COPY_NS` long and at most `TRAIN_GAP_NS` after the one before.
+    """
+    return trace.once("train_of_copy", lambda: _train_of_copy(trace))
+
+
+def _train_of_copy(trace: Trace) -> pl.Series:
+    lane = ["gpu", "global_pid", "context_id", "stream_id"]
+    ops = device_ops(trace).select(
+        *lane, "op", "start_ns", "end_ns", "name", pl.int_range(pl.len()).over(lane).alias("at")
+    )
+    copies = (
+        ops.filter(pl.col("op").cast(pl.String) == "memcpy")
+        .with_row_index("row")
+        .filter(
+            pl.col("stream_id").is_not_null()
+            & (pl.col("end_ns") - pl.col("start_ns") <= TRAIN_COPY_NS)
+        )
+        .sort(*lane, "at")
+    )
+    same = pl.all_horizontal(pl.col(c).eq_missing(pl.col(c).shift(1)) for c in [*lane, "name"])
+    follows = (
+        same
+        & (pl.col("at") == pl.col("at").shift(1) + 1)
+        & (pl.col("start_ns") - pl.col("end_ns").shift(1) <= TRAIN_GAP_NS)
+    ).fill_null(False)
+    numbered = copies.select("row", (~follows).cum_sum().alias("train")).filter(
+        pl.len().over("train") >= TRAIN_COPIES
+    )
+    rows = costed_copies(trace).select(pl.int_range(pl.len(), dtype=pl.UInt32).alias("row"))
+    return rows.join(numbered, on="row", how="left", maintain_order="left")["train"]
 
 
 def _costed_copies(trace: Trace) -> pl.DataFrame:

@@ -48,6 +48,7 @@ SCHEMA: dict[str, pl.DataType] = {
     "cause": pl.Enum(CAUSES),
     "cause_name": pl.Categorical(),
     **{column: pl.Int64() for column in PART_COLUMNS},
+    "launch_call_ns": pl.Int64(),
     "driver_load_ns": pl.Int64(),
     "queue_full_ns": pl.Int64(),
     "drained_by": pl.Categorical(),
@@ -66,11 +67,12 @@ def gaps(trace: Trace, *, min_gap_ns: int = DEFAULT_MIN_GAP_NS) -> Result:
     Columns: gpu, pid (of the process whose work ends the gap), start_ns, end_ns, duration_ns,
     cause (the largest part), cause_name (the call or overhead that takes the most of that part;
     null where it has none), the parts of `PART_COLUMNS` (they add up to duration_ns exactly),
-    driver_load_ns and queue_full_ns (contained in profiler_ns: overhead rows that are the driver's
-    loading of code and its full launch queue), drained_by (the waiting call after which the queue
-    was empty), prev_op, next_op, next_api (the call that issued next_op), nvtx (around the middle
-    of the host's part), next_nvtx (around the call), iteration. Before the first and after the
-    last operation of a GPU there is no gap.
+    launch_call_ns (contained in launch_ns: until the call returned), driver_load_ns and
+    queue_full_ns (contained in profiler_ns: overhead rows that are the driver's loading of code and
+    its full launch queue), drained_by (the waiting call after which the queue was empty), prev_op,
+    next_op, next_api (the call that issued next_op), nvtx (around the middle of the host's part),
+    next_nvtx (around the call), iteration. Before the first and after the last operation of a GPU
+    there is no gap.
 
     A gap that the trace's window cuts is listed with the part inside.
 
@@ -274,7 +276,7 @@ _ACTIVITIES_OF_CAUSE = {
 def _with_parts(trace: Trace, found: pl.DataFrame) -> pl.DataFrame:
     """`found` plus the parts, cause, cause_name and drained_by."""
     starts, ends = found["start_ns"].to_numpy(), found["end_ns"].to_numpy()
-    columns = (*PART_COLUMNS, "driver_load_ns", "queue_full_ns")
+    columns = (*PART_COLUMNS, "launch_call_ns", "driver_load_ns", "queue_full_ns")
     parts = {column: np.zeros(found.height, np.int64) for column in columns}
     for whole in ("unknown", "device_wait"):
         chosen = (found["case"] == whole).to_numpy()
@@ -291,6 +293,8 @@ def _with_parts(trace: Trace, found: pl.DataFrame) -> pl.DataFrame:
         row = late["row"].to_numpy()
         host_until = np.clip(late["launch_from_ns"].to_numpy(), starts[row], ends[row])
         parts["launch_ns"][row] = ends[row] - host_until
+        returned = np.clip(late["call_end_ns"].to_numpy(), host_until, ends[row])
+        parts["launch_call_ns"][row] = returned - host_until
         split = thread.split(starts[row], host_until)
         parts["host_ns"][row] = split["host_ns"]
         for cause, activities in _ACTIVITIES_OF_CAUSE.items():

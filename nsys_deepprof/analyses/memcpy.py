@@ -9,8 +9,7 @@ import polars as pl
 from nsys_deepprof import host
 from nsys_deepprof.analyses.gpu_state import STATE_COLUMNS, analysed_windows, gpu_states
 from nsys_deepprof.codes import UNIFIED_MEMORY_KINDS
-from nsys_deepprof.copies import SMALL_BYTES, costed_copies
-from nsys_deepprof.device import device_ops
+from nsys_deepprof.copies import SMALL_BYTES, costed_copies, train_of_copy
 from nsys_deepprof.intervals import total, union
 from nsys_deepprof.links import link_peaks
 from nsys_deepprof.result import Result
@@ -23,12 +22,6 @@ CEILING_BYTES = 16 << 20
 """Copies of at least this size show what the link gives."""
 
 CEILING_QUANTILE = 0.99
-
-TRAIN_COPIES = 3
-TRAIN_COPY_NS = 1_000_000
-TRAIN_GAP_NS = 1_000_000
-"""A train: at least so many copies of one kind in a row on a stream, each at most so long, with
-at most so much time between."""
 
 _HIDDEN = ("context_id", "call_start_ns", "call_end_ns", "call_tid", "wait_start_ns", "wait_end_ns")
 
@@ -175,26 +168,15 @@ def _peak_gbps(trace: Trace, kind: str, link_peak_gbps: float | None) -> float |
 
 
 def trains(trace: Trace) -> pl.DataFrame:
-    """Runs of small copies that one copy could replace: `TRAIN_COPIES` or more of one kind, in a
-    row on one stream with nothing else between, each at most `TRAIN_COPY_NS` long and at most
-    `TRAIN_GAP_NS` after the one before. Columns: gpu, pid, stream_id, kind, start_ns, end_ns,
-    copies, bytes, copy_ns, exposed_ns; sorted by copies, most first."""
-    lane = ["gpu", "pid", "context_id", "stream_id"]
-    ops = device_ops(trace)
-    is_copy = ops["op"].cast(pl.String) == "memcpy"
-    in_lane = ops.select(pl.int_range(pl.len()).over(lane).alias("in_lane")).filter(is_copy)
-    copies = in_windows(costed_copies(trace).hstack(in_lane), trace.windows)
-    copies = copies.filter(
-        pl.col("stream_id").is_not_null() & (pl.col("duration_ns") <= TRAIN_COPY_NS)
-    ).sort(*lane, "in_lane")
-    same = pl.all_horizontal(pl.col(c).eq_missing(pl.col(c).shift(1)) for c in [*lane, "kind"])
-    follows = (
-        same
-        & (pl.col("in_lane") == pl.col("in_lane").shift(1) + 1)
-        & (pl.col("start_ns") - pl.col("end_ns").shift(1) <= TRAIN_GAP_NS)
-    ).fill_null(False)
-    return (
-        copies.with_columns((~follows).cum_sum().alias("train"))
+    """Runs of copies that one copy could replace, most copies first: see `copies.train_of_copy`.
+
+    Columns: gpu, pid, stream_id, kind, start_ns, end_ns, copies, bytes, copy_ns (durations added
+    up), exposed_ns. A train belongs to the window in which it starts.
+    """
+    found = (
+        costed_copies(trace)
+        .with_columns(train_of_copy(trace).alias("train"))
+        .filter(pl.col("train").is_not_null())
         .group_by("train", maintain_order=True)
         .agg(
             pl.col("gpu", "pid", "stream_id", "kind", "start_ns").first(),
@@ -204,9 +186,10 @@ def trains(trace: Trace) -> pl.DataFrame:
             pl.col("duration_ns").sum().alias("copy_ns"),
             pl.col("exposed_ns").sum(),
         )
-        .filter(pl.col("copies") >= TRAIN_COPIES)
         .drop("train")
-        .sort("copies", "gpu", "start_ns", descending=[True, False, False])
+    )
+    return in_windows(found, trace.windows).sort(
+        "copies", "gpu", "start_ns", descending=[True, False, False]
     )
 
 

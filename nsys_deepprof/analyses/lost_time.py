@@ -1,0 +1,321 @@
+"""Every nanosecond in which a GPU is idle or only copies, each charged to exactly one cause.
+
+The causes here are what a programmer would change. A gap after a copy that the host waited for is
+charged to that copy; what a gap spends in loading code is charged to loading, whatever else held
+up the rest of it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import polars as pl
+
+from nsys_deepprof import intervals
+from nsys_deepprof.analyses.gaps import all_gaps
+from nsys_deepprof.analyses.gpu_state import analysed_windows, gpu_states
+from nsys_deepprof.codes import UNIFIED_MEMORY_KINDS
+from nsys_deepprof.copies import DEVICE_ONLY_KINDS, SMALL_BYTES, costed_copies, train_of_copy
+from nsys_deepprof.device import device_ops
+from nsys_deepprof.host import pageable_side
+
+if TYPE_CHECKING:
+    from nsys_deepprof.trace import Trace
+
+KINDS = (
+    "module_loading",
+    "allocation",
+    "profiler",
+    "readback",
+    "copy_train",
+    "sync_copy",
+    "pageable_copy",
+    "awaited_copy",
+    "exposed_copy",
+    "device_copy",
+    "peer_copy",
+    "migration",
+    "synchronise",
+    "os_wait",
+    "cuda_call",
+    "slow_call",
+    "host_late",
+    "dependency",
+    "launch_latency",
+    "unknown",
+)
+
+HOST_STALL_NS = 1_000_000
+"""Host work of at least this length after a synchronise is what the GPU waits for; the wait itself
+only keeps the two from overlapping."""
+
+SLOW_CALL_NS = 100_000
+"""A launching call that takes this long, and work that starts this long after its call returned,
+is a cause of its own: a launch takes microseconds."""
+
+DEPENDENCY_NS = 10_000
+"""Queued work that starts this much late waits for other work; below, it is launch latency."""
+
+SCHEMA: dict[str, pl.DataType] = {
+    "kind": pl.Enum(KINDS),
+    "gpu": pl.Int64(),
+    "start_ns": pl.Int64(),
+    "end_ns": pl.Int64(),
+    "event_ns": pl.Int64(),
+    "idle_ns": pl.Int64(),
+    "copy_ns": pl.Int64(),
+    "prev_op": pl.Categorical(),
+    "next_op": pl.Categorical(),
+    "what": pl.Categorical(),
+    "nvtx": pl.Categorical(),
+    "iteration": pl.Int64(),
+    "direction": pl.Categorical(),
+    "bytes": pl.Int64(),
+    "copy_time_ns": pl.Int64(),
+    "host_ns": pl.Int64(),
+}
+
+
+def lost_time(trace: Trace) -> pl.DataFrame:
+    """One row per piece of lost time in the analysed windows; pieces never overlap.
+
+    Per GPU, idle_ns adds up to its idle time and copy_ns to its exposed-copy time. start_ns, end_ns
+    are those of the gap or copy that the piece is part of; event_ns is the start of what it is
+    charged to, so that a copy and the gap behind it are one event; prev_op, next_op are around the
+    event. `what` is the call or overhead that the piece is charged to; bytes and copy_time_ns are
+    the copy's size and duration; host_ns is how long the copy held the host (null: not known).
+    """
+    return trace.once("lost_time", lambda: _lost_time(trace))
+
+
+def _lost_time(trace: Trace) -> pl.DataFrame:
+    copies = _classed_copies(trace)
+    parts = [*_gap_pieces(trace, copies), _copy_pieces(trace, copies)]
+    typed = [
+        part.with_columns(
+            pl.lit(None, dtype).alias(c) for c, dtype in SCHEMA.items() if c not in part.columns
+        ).select(pl.col(c).cast(t) for c, t in SCHEMA.items())
+        for part in parts
+    ]
+    return (
+        pl.concat(typed)
+        .filter((pl.col("idle_ns") > 0) | (pl.col("copy_ns") > 0))
+        .sort("gpu", "start_ns", maintain_order=True)
+    )
+
+
+def _classed_copies(trace: Trace) -> pl.DataFrame:
+    """`costed_copies` plus `loss` (one of `KINDS`), `train`, and prev_op, next_op around it."""
+    ops = device_ops(trace)
+    around = ops.select(
+        pl.col("op").cast(pl.String),
+        pl.col("name").shift(1).over("gpu").alias("prev_op"),
+        pl.col("name").shift(-1).over("gpu").alias("next_op"),
+    ).filter(pl.col("op") == "memcpy")
+    copies = costed_copies(trace).with_columns(
+        train_of_copy(trace).alias("train"), around["prev_op"], around["next_op"]
+    )
+    kind = pl.col("kind").cast(pl.String)
+    has = pl.col("blocking").list.contains
+    small_train = pl.col("bytes").mean().over("train") < SMALL_BYTES
+    rules = (
+        ("migration", kind.is_in(UNIFIED_MEMORY_KINDS)),
+        ("peer_copy", kind == "PtoP"),
+        ("device_copy", kind.is_in(DEVICE_ONLY_KINDS)),
+        ("readback", (kind == "DtoH") & pl.col("small") & (pl.col("blocking").list.len() > 0)),
+        ("copy_train", pl.col("train").is_not_null() & small_train),
+        ("sync_copy", has("sync_api")),
+        ("pageable_copy", pageable_side()),
+        ("awaited_copy", has("awaited")),
+    )
+    loss: pl.Expr = pl.lit("exposed_copy")
+    for name, applies in reversed(rules):
+        loss = pl.when(applies.fill_null(False)).then(pl.lit(name)).otherwise(loss)
+    return copies.with_columns(loss.alias("loss"))
+
+
+def _copy_pieces(trace: Trace, copies: pl.DataFrame) -> pl.DataFrame:
+    """Each nanosecond of exposed copy goes to the copy that was the first to cover it, and to a
+    copy inside the device only where no other copy runs: it waits for the slower ones."""
+    lost = np.zeros(copies.height, np.int64)
+    inside = copies["kind"].cast(pl.String).is_in(DEVICE_ONLY_KINDS).to_numpy()
+    gpus, starts, ends = (copies[c].to_numpy() for c in ("gpu", "start_ns", "end_ns"))
+    for gpu, window in analysed_windows(trace).items():
+        charged = gpu_states(trace)[gpu].kernels
+        for chosen in (~inside, inside):
+            mine = np.flatnonzero((gpus == gpu) & chosen)
+            if len(mine) == 0:
+                continue
+            reach = np.maximum.accumulate(ends[mine])
+            fresh = np.maximum(starts[mine], np.concatenate((starts[mine][:1], reach[:-1])))
+            until = np.maximum(ends[mine], fresh)
+            both = intervals.union(
+                np.concatenate((charged[0], starts[mine])), np.concatenate((charged[1], ends[mine]))
+            )
+            within = (
+                (both, charged)
+                if trace.windows is None
+                else (intervals.intersect(both, window), intervals.intersect(charged, window))
+            )
+            covered = [intervals.covered_between(layer, fresh, until) for layer in within]
+            lost[mine] = covered[0] - covered[1]
+            charged = both
+    return copies.select(
+        pl.col("loss").alias("kind"),
+        *("gpu", "start_ns", "end_ns", "prev_op", "next_op", "nvtx", "iteration", "bytes"),
+        pl.col("start_ns").alias("event_ns"),
+        pl.col("kind").alias("direction"),
+        pl.lit(0).alias("idle_ns"),
+        pl.Series("copy_ns", lost),
+        pl.coalesce("migration_cause", "wait_api", "api").alias("what"),
+        pl.col("duration_ns").alias("copy_time_ns"),
+        pl.col("host_blocked_ns").alias("host_ns"),
+    )
+
+
+_NEITHER = pl.lit(False)
+
+HOLDING_COPIES = ("readback", "copy_train", "sync_copy", "pageable_copy", "awaited_copy")
+"""Copies that hold the host, so that a gap behind them is theirs."""
+
+
+def _gap_pieces(trace: Trace, copies: pl.DataFrame) -> list[pl.DataFrame]:
+    """Code loading, allocation, the profiler, slow calls, and the rest of each gap."""
+    gaps = _with_neighbours(trace, copies)
+    loading = pl.col("load_ns") + pl.col("driver_load_ns")
+    profiling = pl.col("profiler_ns") - pl.col("driver_load_ns") - pl.col("queue_full_ns")
+    in_call = pl.col("launch_call_ns")
+    after_call = pl.col("launch_ns") - in_call
+    apart = ("loading", "alloc_ns", "profiling", "in_call", "after_call")
+    gaps = (
+        gaps.with_columns(
+            loading=loading,
+            profiling=profiling,
+            in_call=pl.when(in_call >= SLOW_CALL_NS).then(in_call).otherwise(0),
+            after_call=pl.when(after_call >= SLOW_CALL_NS).then(after_call).otherwise(0),
+        )
+        .with_columns(rest=pl.col("duration_ns") - pl.sum_horizontal(apart))
+        .with_columns(kind=_kind_of_rest())
+    )
+    cause = pl.col("cause").cast(pl.String)
+
+    def piece(
+        idle: str,
+        kind: pl.Expr,
+        what: pl.Expr,
+        *,
+        before: pl.Expr = _NEITHER,
+        after: pl.Expr = _NEITHER,
+    ) -> pl.DataFrame:
+        # Charged to the copy before or after it, a piece is one event with that copy.
+        def of_copy(column: str) -> pl.Expr:
+            return pl.when(before).then(f"{column}_before").when(after).then(f"{column}_after")
+
+        return gaps.select(
+            kind.alias("kind"),
+            *("gpu", "start_ns", "end_ns", "next_op", "iteration"),
+            pl.coalesce(of_copy("copy_start"), "start_ns").alias("event_ns"),
+            pl.when(before).then("op_before_copy").otherwise("prev_op").alias("prev_op"),
+            of_copy("bytes").alias("bytes"),
+            of_copy("direction").alias("direction"),
+            pl.coalesce("nvtx", "next_nvtx").alias("nvtx"),
+            pl.col(idle).alias("idle_ns"),
+            pl.lit(0).alias("copy_ns"),
+            what.alias("what"),
+        )
+
+    def named(*causes: str) -> pl.Expr:
+        return pl.when(cause.is_in(causes)).then("cause_name")
+
+    before_copy = pl.col("loss_after").is_in(HOLDING_COPIES)
+    slow_kind = (
+        pl.when(before_copy)
+        .then("loss_after")
+        .when("first_of_name")
+        .then(pl.lit("module_loading"))
+        .otherwise(pl.lit("slow_call"))
+    )
+    return [
+        piece("loading", pl.lit("module_loading"), named("load", "profiler")),
+        piece("alloc_ns", pl.lit("allocation"), named("alloc")),
+        piece("profiling", pl.lit("profiler"), named("profiler")),
+        piece("in_call", slow_kind, pl.col("next_api"), after=before_copy),
+        piece("after_call", pl.lit("dependency"), pl.col("next_api")),
+        piece(
+            "rest",
+            pl.col("kind"),
+            pl.when(pl.col("kind").is_in(["os_wait", "cuda_call"]))
+            .then(named("os", "api"))
+            .otherwise("drained_by"),
+            before=pl.col("kind").is_in(HOLDING_COPIES),
+        ),
+    ]
+
+
+def _with_neighbours(trace: Trace, copies: pl.DataFrame) -> pl.DataFrame:
+    """`all_gaps` plus what is known of the copy that ends at its start, of the copy that starts at
+    its end, and whether the kernel that starts there is the first of its name in its process."""
+    before = copies.select(
+        "gpu",
+        pl.col("end_ns").alias("start_ns"),
+        pl.col("start_ns").alias("copy_start_before"),
+        pl.col("loss").alias("loss_before"),
+        pl.col("train").alias("train_before"),
+        pl.col("kind").alias("direction_before"),
+        pl.col("bytes").alias("bytes_before"),
+        pl.col("prev_op").alias("op_before_copy"),
+    ).unique(["gpu", "start_ns"], keep="last", maintain_order=True)
+    after = copies.select(
+        "gpu",
+        pl.col("start_ns").alias("end_ns"),
+        pl.col("loss").alias("loss_after"),
+        pl.col("start_ns").alias("copy_start_after"),
+        pl.col("kind").alias("direction_after"),
+        pl.col("bytes").alias("bytes_after"),
+        pl.col("train").alias("train_after"),
+    ).unique(["gpu", "end_ns"], keep="first", maintain_order=True)
+    first = (
+        device_ops(trace)
+        .filter(pl.col("op").cast(pl.String) == "kernel")
+        .group_by("gpu", "global_pid", "name")
+        .agg(pl.col("start_ns").min().alias("end_ns"))
+        .select("gpu", "end_ns", pl.lit(True).alias("first_of_name"))
+        .unique(["gpu", "end_ns"])
+    )
+    gaps = all_gaps(trace)
+    for frame, key in ((before, "start_ns"), (after, "end_ns"), (first, "end_ns")):
+        gaps = gaps.join(frame, on=["gpu", key], how="left", maintain_order="left")
+    return gaps.with_columns(pl.col("first_of_name").fill_null(False))
+
+
+def _kind_of_rest() -> pl.Expr:
+    rest = pl.col("rest")
+    working = pl.col("host_ns") + pl.col("os_ns")
+    stall = (working >= HOST_STALL_NS) & (working * 2 >= rest)
+    # By its name a memset can be synchronous, but of device memory it does not wait.
+    after_wait = ~pl.col("drained_by").cast(pl.String).str.contains("Memset").fill_null(True)
+    waited = (after_wait & ~stall) | (pl.col("sync_ns") * 2 >= rest)
+    same_train = (pl.col("loss_before") == "copy_train") & (
+        pl.col("train_before") == pl.col("train_after")
+    )
+    migrations = [f"Memcpy {kind}" for kind in UNIFIED_MEMORY_KINDS]
+    between_migrations = pl.col("prev_op").cast(pl.String).is_in(migrations) & pl.col(
+        "next_op"
+    ).cast(pl.String).is_in(migrations)
+    rules = (
+        # No call issues a migration: the host or the device touched memory that was elsewhere.
+        ("migration", between_migrations),
+        ("unknown", pl.col("unknown_ns") > 0),
+        ("dependency", pl.col("device_wait_ns") >= DEPENDENCY_NS),
+        ("launch_latency", pl.col("device_wait_ns") > 0),
+        ("copy_train", same_train),
+        *((k, waited & (pl.col("loss_before") == k)) for k in HOLDING_COPIES),
+        ("synchronise", waited),
+        ("os_wait", pl.col("os_ns") * 2 >= rest),
+        ("cuda_call", pl.col("api_ns") * 2 >= rest),
+    )
+    kind: pl.Expr = pl.lit("host_late")
+    for name, applies in reversed(rules):
+        kind = pl.when(applies.fill_null(False)).then(pl.lit(name)).otherwise(kind)
+    return kind

@@ -1,0 +1,118 @@
+"""Findings about the device's side: waits between streams, launch latency, communication."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from nsys_deepprof.device import device_ops
+from nsys_deepprof.rules.finding import (
+    Evidence,
+    Finding,
+    by_place,
+    finding,
+    how_often,
+    quoted,
+)
+from nsys_deepprof.units import format_count, format_share
+from nsys_deepprof.windows import in_windows
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+COMM_SHARE = 0.05
+"""Exposed communication is said from this share of the wall on."""
+
+
+def dependencies(evidence: Evidence) -> Iterator[Finding]:
+    """Work that was queued in time starts late: it waits for other work. A finding a place.
+
+    Formula: gaps of 10 us and more before work whose launch call had returned when they began, and
+    the time from a call's return to the start of its work where that is 100 us and more.
+    """
+    for gaps, one_place in by_place(evidence, evidence.of("dependency")):
+        lost = int(gaps["lost_ns"].sum())
+        yield finding(
+            evidence,
+            gaps,
+            kind="dependency",
+            title=f"Queued work waits with the GPU idle: {how_often(evidence, gaps)}, "
+            f"{evidence.cost(lost)}",
+            advice="It waits for an event, another stream, another process or the host: look for "
+            "cudaStreamWaitEvent, host callbacks and legacy default-stream work before it, and "
+            "let streams wait as late as they can.",
+            formula="idle time before work that had been launched, 10 us and more a time",
+            one_place=one_place,
+        )
+
+
+def launch_latency(evidence: Evidence) -> Iterator[Finding]:
+    """Small gaps between queued kernels: the device's own cost of starting each.
+
+    Formula: gaps under 10 us before work whose launch call had returned when they began.
+    """
+    gaps = evidence.of("launch_latency")
+    lost = int(gaps["lost_ns"].sum())
+    if not evidence.matters(lost):
+        return
+    yield finding(
+        evidence,
+        gaps,
+        kind="launch_latency",
+        title=f"Starting many short kernels costs the GPU {evidence.cost(lost)}: "
+        f"{how_often(evidence, gaps)}",
+        advice="Fewer, longer kernels: fuse elementwise work (torch.compile), use fused "
+        "optimizers, CUDA graphs, or larger batches.",
+        formula="idle time under 10 us before work that had been launched",
+        one_place=False,
+    )
+
+
+def exposed_communication(evidence: Evidence) -> Iterator[Finding]:
+    """Communication kernels run and no compute does.
+
+    Formula: comm time (the GPU state) of 5 % of the wall and more. It is no idle time, so nothing
+    is claimed as recoverable: part of it may be waiting for slower ranks.
+    """
+    cost_ns = evidence.comm_ns
+    if evidence.share(cost_ns) < COMM_SHARE:
+        return
+    ops = in_windows(device_ops(evidence.trace), evidence.trace.windows)
+    comm = ops.filter(pl.col("state").cast(pl.String) == "comm").with_columns(
+        (pl.col("end_ns") - pl.col("start_ns")).alias("lost_ns")
+    )
+    by_name = (
+        comm.group_by("name", maintain_order=True)
+        .agg(pl.col("lost_ns").sum())
+        .sort("lost_ns", descending=True, maintain_order=True)
+    )
+    name = quoted(str(by_name["name"].cast(pl.String)[0]))
+    total = int(comm["lost_ns"].sum())
+    yield Finding(
+        kind="exposed_communication",
+        title=f"Communication runs with no compute beside it: {evidence.cost(cost_ns)}; "
+        f"{format_share(cost_ns / total)} of all communication, most of it {name}",
+        cost_ns=cost_ns,
+        recoverable_ns=None,
+        occurrences=comm.height,
+        where=f"{format_count(comm.height)} communication kernels on "
+        f"{format_count(comm['gpu'].n_unique())} GPUs",
+        advice="Overlap it with compute: smaller buckets that start earlier (DDP bucket_cap_mb, "
+        "FSDP prefetching), fewer and larger collectives where latency rules. Where one rank's "
+        "collectives are much longer than another's, the short one is the straggler: see "
+        "`communication`.",
+        evidence={
+            "rule": "exposed_communication",
+            "formula": "comm_ns of all GPUs",
+            "threshold": COMM_SHARE,
+            "gpus": comm["gpu"].unique().sort().to_list(),
+            "comm_ns": cost_ns,
+            "median_ns": comm["lost_ns"].median(),
+            "max_ns": comm["lost_ns"].max(),
+            "rows": comm.sort("lost_ns", descending=True, maintain_order=True)
+            .head(5)
+            .select("gpu", "start_ns", "end_ns", "lost_ns")
+            .to_dicts(),
+        },
+    )
