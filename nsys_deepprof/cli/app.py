@@ -5,7 +5,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from nsys_deepprof.cli.batch import batch
 from nsys_deepprof.cli.commands import RunArgument, table, windowed
+from nsys_deepprof.cli.export import export
 
 if TYPE_CHECKING:
     from nsys_deepprof.result import Result
@@ -120,7 +122,7 @@ def memcpy(
     """Copies, the ones that block first: exposed and host-blocked time, throughput."""
     from nsys_deepprof.analyses.memcpy import memcpy as analyse
 
-    return analyse(trace, blocking=blocking, link_peak_gbps=link_gbps)
+    return analyse(trace, only_blocking=blocking, link_peak_gbps=link_gbps)
 
 
 @app.command()
@@ -159,3 +161,7 @@ def report(
     target = output or default_report(Path(run))
     write_text(render(report_data(trace)), target, keep=Path(run))
     typer.echo(target)
+
+
+app.command()(batch)
+app.command()(export)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
+import zlib
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,11 +14,16 @@ from nsys_deepprof.cli.options import Format
 from nsys_deepprof.errors import OutputError, UsageError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
     from nsys_deepprof.result import Result
     from nsys_deepprof.trace import Trace
 
 SCREENFUL = 20
 """Rows of a table when no limit is given."""
+
+GZIP_LEVEL = 4
+"""A tenth larger than the best, at twice its speed."""
 
 
 def write(
@@ -70,7 +76,14 @@ def write(
 
 def write_text(text: str, output: Path, *, keep: Path) -> None:
     """Write `text` to `output`, whole or not at all, and never over the input `keep`."""
-    _replace_file(output, text.encode("utf-8"), keep)
+    _replace_file(output, [text.encode("utf-8")], keep)
+
+
+def write_pieces(pieces: Iterable[bytes], output: Path, *, keep: Path) -> None:
+    """Write the pieces to `output` as `write_text` does; compressed where it is called `*.gz`."""
+    if output.suffix == ".gz":
+        pieces = _gzipped(pieces)
+    _replace_file(output, pieces, keep)
 
 
 def default_report(run: Path) -> Path:
@@ -80,19 +93,27 @@ def default_report(run: Path) -> Path:
 
 def _write_bytes(content: bytes, output: Path | None, keep: Path) -> None:
     if output is not None:
-        _replace_file(output, content, keep)
+        _replace_file(output, [content], keep)
     elif sys.stdout.isatty():
         raise UsageError("--format parquet", "is not for a terminal", "name a file with -o")
     else:
         sys.stdout.buffer.write(content)
 
 
-def _replace_file(output: Path, content: bytes, keep: Path) -> None:
+def _gzipped(pieces: Iterable[bytes]) -> Iterator[bytes]:
+    # No time and no name in the header: the same trace makes the same bytes.
+    compressor = zlib.compressobj(GZIP_LEVEL, zlib.DEFLATED, 16 + zlib.MAX_WBITS)
+    for piece in pieces:
+        yield compressor.compress(piece)
+    yield compressor.flush()
+
+
+def _replace_file(output: Path, pieces: Iterable[bytes], keep: Path) -> None:
     if output.exists() and keep.exists() and output.samefile(keep):
         raise OutputError(output, "is the input itself", "name another file with -o")
     if output.exists() and not output.is_file():
         # A pipe or a device (/dev/stdout) is written in place.
-        _write_in_place(output, content)
+        _write_in_place(output, pieces)
         return
     try:
         handle, made = tempfile.mkstemp(prefix=f".{output.name}.", dir=output.parent)
@@ -100,20 +121,22 @@ def _replace_file(output: Path, content: bytes, keep: Path) -> None:
         raise _failed(output, error) from error
     try:
         with os.fdopen(handle, "wb") as file:
-            file.write(content)
+            file.writelines(pieces)
         umask = os.umask(0)
         os.umask(umask)
         os.chmod(made, 0o666 & ~umask)
         os.replace(made, output)
     except OSError as error:
-        Path(made).unlink(missing_ok=True)
         raise _failed(output, error) from error
+    finally:
+        # Whatever stopped the writing: nothing but the whole file is left.
+        Path(made).unlink(missing_ok=True)
 
 
-def _write_in_place(output: Path, content: bytes) -> None:
+def _write_in_place(output: Path, pieces: Iterable[bytes]) -> None:
     try:
         with output.open("wb") as file:
-            file.write(content)
+            file.writelines(pieces)
     except OSError as error:
         raise _failed(output, error) from error
 
