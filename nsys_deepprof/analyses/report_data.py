@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 import polars as pl
 
+from nsys_deepprof.analyses.findings import findings
 from nsys_deepprof.analyses.gaps import all_gaps, gaps
 from nsys_deepprof.analyses.info import info
 from nsys_deepprof.analyses.kernels import kernels
@@ -58,6 +59,7 @@ class ReportData:
     source: str
     origin_ns: int
     info: Result
+    findings: Result
     timeline: pl.DataFrame
     gaps: Section | Skipped
     copies: Section | Skipped
@@ -78,6 +80,7 @@ def report_data(trace: Trace) -> ReportData:
         source=trace.source,
         origin_ns=trace.span_ns()[0],
         info=facts,
+        findings=findings(trace),
         timeline=timeline(trace),
         gaps=look(_gaps),
         copies=look(_copies),

@@ -197,7 +197,8 @@ def copies(points: pl.DataFrame, kinds: pl.DataFrame) -> Drawing:
     )
     ceilings = _ceilings(kinds)
     if ceilings.height == 0:
-        return marks.properties(width="container", height=320)
+        alone: alt.Chart = marks.properties(width="container", height=320)
+        return alone
     lines = alt.Chart(ceilings).mark_rule(strokeDash=[4, 3], color=colour("muted"))
     lines = lines.encode(y="gbps:Q", tooltip=alt.Tooltip("label:N", title="ceiling"))
     texts = alt.Chart(ceilings).mark_text(

@@ -15,9 +15,12 @@ from nsys_deepprof.names import visible
 from nsys_deepprof.reports import charts, timeline_chart
 from nsys_deepprof.reports.page import render_page
 from nsys_deepprof.reports.palette import with_css_variables
-from nsys_deepprof.units import format_bytes, format_ns, format_share
+from nsys_deepprof.reports.verdict import verdict
+from nsys_deepprof.units import format_bytes, format_count, format_ns, format_rate
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from nsys_deepprof.analyses.report_data import ReportData
     from nsys_deepprof.reports.charts import Drawing
 
@@ -39,6 +42,8 @@ def render(data: ReportData) -> str:
         "name": PurePath(data.source).name,
         "gpu_names": Counter(data.info.frame["name"].to_list()),
         "states": [(state, charts.STATE_LABELS[state]) for state in timeline_chart.STATES],
+        "verdict": verdict(data.findings),
+        "evidence_words": _evidence_words,
         "definitions": DEFINITIONS,
         "causes": charts.CAUSE_LABELS,
         "is_skipped": lambda part: isinstance(part, Skipped),
@@ -65,6 +70,34 @@ def _drawings(data: ReportData, timeline: dict[str, Any]) -> dict[str, Drawing]:
         kinds = data.copies.result.extra["kinds"]
         drawings["copy-sizes"] = charts.copies(data.copies.frames["points"], kinds)
     return drawings
+
+
+def _evidence_words(evidence: dict[str, Any]) -> list[tuple[str, str]]:
+    """The facts of a finding that it has, as label and text."""
+    words: list[tuple[str, str | None]] = [
+        ("idle", _told(evidence["idle_ns"], format_ns)),
+        ("exposed copy", _told(evidence["copy_ns"], format_ns)),
+        ("communication", _told(evidence["comm_ns"], format_ns)),
+        ("median", _told(evidence["median_ns"], format_ns)),
+        ("longest", _told(evidence["max_ns"], format_ns)),
+        ("moved", _told(evidence["bytes"], format_bytes)),
+        ("at", _told(evidence["throughput_gbps"], format_rate)),
+        ("host blocked for", _told(evidence["host_blocked_ns"], format_ns)),
+        ("median kernel", _told(evidence["kernel_median_ns"], format_ns)),
+        ("a launch every", _told(evidence["launch_interval_ns"], format_ns)),
+        ("call", evidence["api"]),
+    ]
+    if evidence["iterations"]:
+        counts = format_count(evidence["iterations"]), format_count(evidence["iterations_of"])
+        words.append(("in", f"{counts[0]} of {counts[1]} iterations"))
+    if evidence["gpus"]:
+        words.append(("on GPU", ", ".join(map(str, evidence["gpus"]))))
+    return [(label, text) for label, text in words if text is not None]
+
+
+def _told(value: float | None, text: Callable[[float | None], str]) -> str | None:
+    # A part that is none of the cost is left out; one that is not known is, too.
+    return text(value) if value else None
 
 
 def _timeline_marks(data: ReportData) -> dict[str, list[list[Any]]]:
@@ -108,7 +141,7 @@ def _downloads(data: ReportData) -> dict[str, pl.DataFrame]:
         "kernels": data.kernels,
     }
     found = {name: part.result.frame for name, part in parts.items() if isinstance(part, Section)}
-    return {"gpus": data.info.frame, **found}
+    return {"gpus": data.info.frame, "findings": data.findings.frame, **found}
 
 
 def _table(frame: pl.DataFrame) -> dict[str, Any]:
@@ -119,8 +152,3 @@ def _table(frame: pl.DataFrame) -> dict[str, Any]:
         pl.col(big).cast(pl.String), pl.col(pl.Categorical, pl.Enum).cast(pl.String)
     )
     return {"columns": frame.columns, "integers": integers, "rows": [list(r) for r in plain.rows()]}
-
-
-def share_of(part_ns: int | None, whole_ns: int | None) -> str:
-    """A part of a whole as text; an em dash where there is no whole."""
-    return format_share(part_ns / whole_ns if part_ns is not None and whole_ns else None)

@@ -13,7 +13,7 @@ from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from nsys_deepprof import names, units
 from nsys_deepprof.reports import palette
@@ -73,6 +73,15 @@ def json_block(block_id: str, value: Any) -> Markup:
     )
 
 
+def ticked(text: str) -> Markup:
+    """A sentence in which names stand between backticks, with these as code."""
+    parts = names.visible(text).split("`")
+    whole = Markup()
+    for index, part in enumerate(parts):
+        whole += Markup("<code><bdi>{}</bdi></code>").format(part) if index % 2 else escape(part)
+    return whole
+
+
 @cache
 def _environment() -> jinja2.Environment:
     import jinja2
@@ -93,6 +102,7 @@ def _environment() -> jinja2.Environment:
         "exact": lambda value: "—" if value is None else f"{value:,}",
         "visible": names.visible,
         "shorten": names.shorten,
+        "ticked": ticked,
     }
     environment.globals["json_block"] = json_block
     return environment
