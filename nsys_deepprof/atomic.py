@@ -1,4 +1,4 @@
-"""Files and directories that are whole or absent: built beside their place, then renamed."""
+"""Files that are whole or absent: built beside their place, then renamed."""
 
 from __future__ import annotations
 
@@ -15,42 +15,14 @@ if TYPE_CHECKING:
 
 @contextmanager
 def new_file(target: Path) -> Iterator[Path]:
-    """A path to write to; it takes the place of `target` when the block ends without an error."""
-    with new_directory(target, keep_directory=False) as building:
-        inside = building / target.name
-        yield inside
-        os.replace(inside, target)
+    """A path to write to; the file takes the place of `target` when the block ends without error.
 
-
-@contextmanager
-def new_directory(target: Path, *, keep_directory: bool = True) -> Iterator[Path]:
-    """A directory to fill; it takes the place of `target` when the block ends without an error.
-
-    With `keep_directory` off it is only a place beside `target`, and goes when the block ends.
+    It is in a directory of its own, so what a library writes beside it goes with that.
     """
-    target.parent.mkdir(parents=True, exist_ok=True)
-    building = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
-    try:
-        yield building
-        if keep_directory:
-            building.chmod(0o777 & ~_umask())
-            _swap(building, target)
-    finally:
-        shutil.rmtree(building, ignore_errors=True)
-
-
-def _swap(building: Path, target: Path) -> None:
-    if not target.exists():
-        building.rename(target)
-        return
-    # A directory cannot be renamed onto a full one: the old one steps aside first.
     aside = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
-    target.rename(aside / "old")
-    building.rename(target)
-    shutil.rmtree(aside, ignore_errors=True)
-
-
-def _umask() -> int:
-    current = os.umask(0)
-    os.umask(current)
-    return current
+    try:
+        building = aside / target.name
+        yield building
+        os.replace(building, target)
+    finally:
+        shutil.rmtree(aside, ignore_errors=True)

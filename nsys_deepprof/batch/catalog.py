@@ -14,7 +14,6 @@ from sqlite_utils import Database
 from nsys_deepprof.atomic import new_file
 from nsys_deepprof.batch import status as state
 from nsys_deepprof.batch.catalog_columns import TABLE_MEANINGS, TABLES, VIEWS
-from nsys_deepprof.batch.job import run_home
 from nsys_deepprof.errors import OutputError
 
 if TYPE_CHECKING:
@@ -80,7 +79,7 @@ def _add_run(
 ) -> None:
     identity = run.status.identity
     run_id = identity.run_id
-    home = run_home(out, run_id)
+    home = state.run_home(out, run_id)
     full = state.read_status(home)
     if full is None:
         raise OutputError(home, "its status.json has gone", "run the batch again")

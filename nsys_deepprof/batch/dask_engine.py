@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Any
 from distributed import Client, KilledWorker, WorkerPlugin, as_completed, get_worker
 
 from nsys_deepprof import __version__
-from nsys_deepprof.batch.engines import Outcome, do_isolated, lost
+from nsys_deepprof.batch.engines import WORKER, Outcome, do_isolated, lost
 from nsys_deepprof.batch.isolation import IsolatedWorker, Limits
 from nsys_deepprof.batch.status import unread
-from nsys_deepprof.batch.worker import MODULE
 from nsys_deepprof.errors import OutputError, UsageError
 
 if TYPE_CHECKING:
@@ -24,9 +23,10 @@ if TYPE_CHECKING:
 _CONNECT_S = 30
 
 
-def on_dask(address: str) -> Engine:
+def on_dask(address: str, *, module: str = WORKER) -> Engine:
     """The engine of the Dask cluster whose scheduler is at `address` (`tcp://host:8786`).
 
+    Its workers start processes of the program `module`, each for one of their threads.
     Its workers read the inputs and write the output by path, so both have to be on storage that
     all of them see, and they need this version of this package. A run whose Dask worker dies is
     done again by another one; when that has happened as often as the scheduler allows
@@ -44,7 +44,7 @@ def on_dask(address: str) -> Engine:
             _check_versions(client, address)
             # Two batches on one cluster keep their processes apart.
             plugin = f"nsys-deepprof-{uuid.uuid4().hex}"
-            client.register_plugin(_Processes(), name=plugin)
+            client.register_plugin(_Processes(module), name=plugin)
             try:
                 yield from _outcomes(client, plugin, paths, out, limits)
             finally:
@@ -83,9 +83,12 @@ def _version() -> str:
 class _Processes(WorkerPlugin):
     """The isolated processes of one Dask worker: one for each of its threads."""
 
+    def __init__(self, module: str) -> None:
+        self.module = module
+
     def setup(self, worker: Any) -> None:
         threads = worker.state.nthreads
-        self.processes = [IsolatedWorker(MODULE) for _ in range(threads)]
+        self.processes = [IsolatedWorker(self.module) for _ in range(threads)]
         self.idle: SimpleQueue[IsolatedWorker] = SimpleQueue()
         for process in self.processes:
             self.idle.put(process)

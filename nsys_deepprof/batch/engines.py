@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 from nsys_deepprof.batch import status as state
 from nsys_deepprof.batch.isolation import Death, IsolatedWorker, Limits
 from nsys_deepprof.batch.status import RunIdentity, RunStatus
-from nsys_deepprof.batch.worker import MODULE
 from nsys_deepprof.errors import OutputError
 
 if TYPE_CHECKING:
@@ -23,6 +22,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     Engine = Callable[[Sequence[str], Path, Limits], Iterator["Outcome"]]
+
+WORKER = "nsys_deepprof.batch.worker"
 
 
 @dataclass(frozen=True)
@@ -34,11 +35,11 @@ class Outcome:
     skipped: bool
 
 
-def in_processes(workers: int) -> Engine:
-    """The engine of `workers` processes on this machine."""
+def in_processes(workers: int, *, module: str = WORKER) -> Engine:
+    """The engine of `workers` processes on this machine, each running the program `module`."""
 
     def run(paths: Sequence[str], out: Path, limits: Limits) -> Iterator[Outcome]:
-        pool = [IsolatedWorker(MODULE) for _ in range(min(workers, len(paths)))]
+        pool = [IsolatedWorker(module) for _ in range(min(workers, len(paths)))]
         idle: SimpleQueue[IsolatedWorker] = SimpleQueue()
         for worker in pool:
             idle.put(worker)
@@ -94,9 +95,8 @@ def do_isolated(worker: IsolatedWorker, path: str, out: Path, limits: Limits) ->
 
 def lost(identity: RunIdentity, path: str, out: Path, reason: str) -> Outcome:
     """The outcome of a run that gave no answer, written down."""
-    from nsys_deepprof.batch.job import record_failure
-
-    return Outcome(path, record_failure(identity, out, reason, transient=True), skipped=False)
+    status = state.record_failure(identity, out, reason, transient=True)
+    return Outcome(path, status, skipped=False)
 
 
 class _StoppedError(Exception):

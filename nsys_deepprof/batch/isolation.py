@@ -24,9 +24,9 @@ from nsys_deepprof.units import format_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from types import TracebackType
 
 _LOOK_S = 0.1
+_START_S = 120
 _RETIRE_BYTES = 1 << 30
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
@@ -58,71 +58,71 @@ def memory_share(workers: int) -> int:
 class IsolatedWorker:
     """A worker process, started when it is first needed and replaced when it dies.
 
-    `module` is run as a program: it reads one JSON object a line from its standard input and
-    answers with any number of notices (objects with the key `notice`) and then one object without.
+    `module` is run as a program. It says `{"notice": "ready"}`, then reads one JSON object a line
+    from its standard input and answers each with any number of notices (objects with the one key
+    `notice`) and then one object of another kind.
     """
 
     def __init__(self, module: str) -> None:
         self._module = module
         self._process: subprocess.Popen[bytes] | None = None
         self._errors: IO[bytes] | None = None
+        self._heard = b""
         self.closing = False
 
-    def __enter__(self) -> IsolatedWorker:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.stop()
-
     def ask(
-        self,
-        request: dict[str, Any],
-        limits: Limits,
-        notice: Callable[[dict[str, Any]], None],
+        self, request: dict[str, Any], limits: Limits, notice: Callable[[Any], None]
     ) -> dict[str, Any] | Death:
-        """The answer to `request`, or how the process died over it."""
-        process = self._process or self._start()
-        deadline = None if limits.timeout_s is None else time.monotonic() + limits.timeout_s
-        assert self._errors is not None
-        # Worker and watcher share the file's position: what an earlier run said is overwritten.
-        self._errors.seek(0)
-        self._errors.truncate()
+        """The answer to `request`, or how the process died over it.
+
+        The time counts from when the process is ready for it.
+        """
+        if self._process is None:
+            self._start()
+            ready = self._next_line(Limits(timeout_s=_START_S), time.monotonic())
+            if isinstance(ready, Death):
+                return ready
+        assert self._process is not None
+        assert self._process.stdin is not None
         try:
-            assert process.stdin is not None
-            process.stdin.write(json.dumps(request).encode() + b"\n")
-            process.stdin.flush()
+            self._process.stdin.write(json.dumps(request).encode() + b"\n")
+            self._process.stdin.flush()
         except OSError:
-            return self._died(process)
-        assert process.stdout is not None
-        pending = b""
+            return self._died()
+        begun = time.monotonic()
         while True:
+            said = self._next_line(limits, begun)
+            if isinstance(said, Death):
+                return said
+            if "notice" not in said:
+                self._retire_if_large()
+                return said
+            notice(said["notice"])
+
+    def _next_line(self, limits: Limits, begun_s: float) -> dict[str, Any] | Death:
+        process = self._process
+        assert process is not None
+        assert process.stdout is not None
+        while b"\n" not in self._heard:
             if select.select([process.stdout], [], [], _LOOK_S)[0]:
                 chunk = os.read(process.stdout.fileno(), 1 << 16)
                 if not chunk:
-                    return self._died(process)
-                *lines, pending = (pending + chunk).split(b"\n")
-                for line in lines:
-                    answer = json.loads(line)
-                    if "notice" not in answer:
-                        self._retire_if_large(process)
-                        return dict(answer)
-                    notice(answer["notice"])
+                    return self._died()
+                self._heard += chunk
             if self.closing:
-                self.stop()
-                return Death("stopped", again=False)
-            if deadline is not None and time.monotonic() > deadline:
-                self.stop()
-                return Death(f"took longer than {limits.timeout_s:g} s", again=False)
-            used = _resident_bytes(process.pid)
-            if limits.memory_bytes is not None and used > limits.memory_bytes:
-                self.stop()
-                limit = format_bytes(limits.memory_bytes)
-                return Death(f"needed more than {limit} of memory", again=False)
+                return self._end("stopped")
+            if limits.timeout_s is not None and time.monotonic() - begun_s > limits.timeout_s:
+                return self._end(f"took longer than {limits.timeout_s:g} s")
+            used_bytes = _resident_bytes(process.pid)
+            if limits.memory_bytes is not None and used_bytes > limits.memory_bytes:
+                return self._end(f"needed more than {format_bytes(limits.memory_bytes)} of memory")
+        line, _, self._heard = self._heard.partition(b"\n")
+        said: dict[str, Any] = json.loads(line)
+        return said
+
+    def _end(self, reason: str) -> Death:
+        self.stop()
+        return Death(reason, again=False)
 
     def close(self) -> None:
         """From another thread than the one in `ask`: end that call soon, with a death."""
@@ -143,7 +143,8 @@ class IsolatedWorker:
                 with suppress(BrokenPipeError):
                     pipe.close()
 
-    def _start(self) -> subprocess.Popen[bytes]:
+    def _start(self) -> None:
+        self._heard = b""
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the process
         self._process = subprocess.Popen(
             [sys.executable, "-m", self._module],
@@ -153,9 +154,10 @@ class IsolatedWorker:
             env={**os.environ, **_ONE_CORE},
             start_new_session=True,
         )
-        return self._process
 
-    def _died(self, process: subprocess.Popen[bytes]) -> Death:
+    def _died(self) -> Death:
+        process = self._process
+        assert process is not None
         # Wait without reaping, so that `stop` still finds the group, and then what it left.
         os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
         said = self._last_words()
@@ -172,10 +174,16 @@ class IsolatedWorker:
         last = next((line.strip() for line in reversed(lines) if line.strip()), "")
         return f": {last[:300]}" if last else ""
 
-    def _retire_if_large(self, process: subprocess.Popen[bytes]) -> None:
-        # Allocators keep what a large run needed: a new process gives it back.
-        if _resident_bytes(process.pid) > _RETIRE_BYTES:
+    def _retire_if_large(self) -> None:
+        assert self._process is not None
+        if _resident_bytes(self._process.pid) > _RETIRE_BYTES:
+            # Allocators keep what a large run needed: a new process gives it back.
             self.stop()
+        else:
+            # The position is shared with the process: the next run's errors overwrite this one's.
+            assert self._errors is not None
+            self._errors.seek(0)
+            self._errors.truncate()
 
 
 _ONE_CORE = {

@@ -6,26 +6,27 @@ import os
 import shutil
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
-from nsys_deepprof.atomic import new_directory
+import polars as pl
+
+from nsys_deepprof.analyses.report_data import report_data
 from nsys_deepprof.batch import status as state
+from nsys_deepprof.batch.headline import run_results
+from nsys_deepprof.batch.lake import write_results
 from nsys_deepprof.batch.status import RunIdentity, RunStatus
 from nsys_deepprof.dataset import convert, read_manifest
 from nsys_deepprof.errors import DeepProfError, InputError, OutputError
+from nsys_deepprof.replacing import replacing
+from nsys_deepprof.reports.html import render
+from nsys_deepprof.trace import open_trace
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from nsys_deepprof.trace import Trace
 
-RUNS = "runs"
-UNLISTED = "unlisted"
-
-
-def run_home(out: Path, run_id: str) -> Path:
-    """The directory of a run in the batch directory `out`."""
-    return out / RUNS / run_id
+T = TypeVar("T")
 
 
 def do_run(
@@ -43,47 +44,45 @@ def do_run(
         identity = state.identify(path)
     except DeepProfError as error:
         identity = state.unread(path)
-        return _failed(identity, out, _reason(error, path), transient=True), False
+        return state.record_failure(identity, out, _reason(error, path), transient=True), False
     identified(identity)
-    home = run_home(out, identity.run_id)
-    for place in (home, out / UNLISTED / identity.run_id):
+    home = state.run_home(out, identity.run_id)
+    for place in (home, out / state.UNLISTED / identity.run_id):
         known = state.read_status(place)
         if known is not None and state.is_done(known):
             if place != home:
                 shutil.rmtree(home, ignore_errors=True)
                 place.rename(home)
             return known, True
+
+    def failed(reason: str, *, transient: bool = False) -> tuple[RunStatus, bool]:
+        return state.record_failure(identity, out, reason, transient=transient), False
+
     try:
         return _make(identity, path, home, stamp), False
     except OutputError:
         raise
     except DeepProfError as error:
-        return _failed(identity, out, _reason(error, path), transient=False), False
+        return failed(_reason(error, path))
     except MemoryError:
-        return _failed(identity, out, "out of memory", transient=True), False
+        return failed("out of memory", transient=True)
     except BaseException as error:
         # The border of a run: nothing of it may pass, and a panic in polars is no Exception.
         if isinstance(error, KeyboardInterrupt | SystemExit):
             raise
-        return _failed(identity, out, _defect(error), transient=False), False
-
-
-def record_failure(identity: RunIdentity, out: Path, reason: str, *, transient: bool) -> RunStatus:
-    """Write down that a run failed, in the place of whatever it left before."""
-    return _failed(identity, out, reason, transient=transient)
+        cause = error.__cause__ if isinstance(error, _ComputationError) else None
+        return failed(_defect(cause or error))
 
 
 def _make(identity: RunIdentity, path: str, home: Path, stamp: object) -> RunStatus:
-    from nsys_deepprof.batch.headline import run_results
-    from nsys_deepprof.batch.lake import write_results
-
-    with new_directory(home) as building:
+    with replacing(home, check=lambda: None) as building:
         trace = _open(path, home, building)
         if _stamp(path) != stamp:
             raise InputError(path, "changed while it was read", "wait until it is complete")
-        results = run_results(trace)
+        results = _computed(run_results, trace)
+        report = _computed(_report, trace)
         write_results(building / "results", identity.run_id, results.frames)
-        _write_report(trace, building / "report.html")
+        (building / "report.html").write_text(report, encoding="utf-8")
         empty = trace.table("gpus").height == 0
         status = RunStatus(
             identity,
@@ -99,8 +98,6 @@ def _make(identity: RunIdentity, path: str, home: Path, stamp: object) -> RunSta
 
 def _open(path: str, home: Path, building: Path) -> Trace:
     """The run's trace, over a dataset in `building` unless it is one already."""
-    from nsys_deepprof.trace import open_trace
-
     if state.is_dataset(Path(path)):
         return open_trace(path)
     dataset = building / "dataset"
@@ -120,28 +117,19 @@ def _stamp(path: str) -> tuple[int, ...] | None:
     return found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino
 
 
-def _write_report(trace: Trace, file: Path) -> None:
-    from importlib.util import find_spec
-
-    if find_spec("nsys_deepprof.reports.html") is None:
-        return
-    from nsys_deepprof.analyses.report_data import report_data
-    from nsys_deepprof.reports.html import render
-
-    file.write_text(render(report_data(trace)), encoding="utf-8")
+def _report(trace: Trace) -> str:
+    return render(report_data(trace))
 
 
-def _failed(identity: RunIdentity, out: Path, reason: str, *, transient: bool) -> RunStatus:
-    status = RunStatus(
-        identity, state.FAILED, reason, transient=transient, versions=state.versions()
-    )
-    home = run_home(out, identity.run_id)
+class _ComputationError(Exception):
+    """An analysis broke: never to be taken for an output that cannot be written."""
+
+
+def _computed(function: Callable[[Trace], T], trace: Trace) -> T:
     try:
-        with new_directory(home) as building:
-            state.write_status(building, status)
-    except OSError as error:
-        raise OutputError(home, f"cannot be written: {error.strerror or error}") from error
-    return status
+        return function(trace)
+    except (OSError, pl.exceptions.PolarsError) as error:
+        raise _ComputationError from error
 
 
 def _reason(error: DeepProfError, path: str) -> str:

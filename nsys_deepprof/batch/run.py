@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 from nsys_deepprof.batch import status as state
 from nsys_deepprof.batch.isolation import Limits
-from nsys_deepprof.batch.job import RUNS, UNLISTED, run_home
 from nsys_deepprof.batch.plan import BatchInput, KeptRun, Plan, read_plan, write_plan
 from nsys_deepprof.errors import InputError, OutputError
 
@@ -97,8 +96,8 @@ def _carry_out(
 ) -> BatchResult:
     with _writing(out):
         write_plan(out, replace(plan, listed=None))
-        (out / RUNS).mkdir(exist_ok=True)
-        (out / UNLISTED).mkdir(exist_ok=True)
+        (out / state.RUNS).mkdir(exist_ok=True)
+        (out / state.UNLISTED).mkdir(exist_ok=True)
         _clear_unfinished(out)
     statuses: dict[str, RunStatus] = {}
     skipped = 0
@@ -112,7 +111,7 @@ def _carry_out(
         kept.run_id: ListedRun(_brief(status), kept.tags)
         for kept in plan.kept
         if kept.run_id not in found.values()
-        and (status := state.read_status(run_home(out, kept.run_id))) is not None
+        and (status := state.read_status(state.run_home(out, kept.run_id))) is not None
     }
     runs |= {found[i.path]: ListedRun(statuses[i.path], i.tags) for i in plan.inputs}
     with _writing(out):
@@ -133,7 +132,7 @@ def _earlier(out: Path) -> tuple[tuple[KeptRun, ...], tuple[BatchInput, ...]]:
         return (), ()
     kept, again = [], []
     for run in plan.kept if plan.listed is None else plan.listed:
-        if state.is_done(state.read_status(run_home(out, run.run_id))):
+        if state.is_done(state.read_status(state.run_home(out, run.run_id))):
             kept.append(run)
         else:
             again.append(BatchInput(run.path, run.tags))
@@ -153,17 +152,17 @@ def _write_overview(out: Path, runs: Sequence[ListedRun]) -> None:
 
 def _clear_unfinished(out: Path) -> None:
     """Remove what killed workers left half-made; only the lock's holder may."""
-    for left in (out / RUNS).glob(".*"):
+    for left in (out / state.RUNS).glob(".*"):
         shutil.rmtree(left, ignore_errors=True)
 
 
 def _unlist(out: Path, listed: set[str]) -> None:
     """Take runs that are not listed out of `runs/`, so that scanning it gives the listed ones."""
-    for home in sorted((out / RUNS).iterdir()):
+    for home in sorted((out / state.RUNS).iterdir()):
         if home.name in listed:
             continue
         status = state.read_status(home)
-        aside = out / UNLISTED / home.name
+        aside = out / state.UNLISTED / home.name
         shutil.rmtree(aside, ignore_errors=True)
         if status is None or status.status == state.FAILED:
             shutil.rmtree(home)

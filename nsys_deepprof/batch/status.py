@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from nsys_deepprof import __version__, sources
 from nsys_deepprof.atomic import new_file
 from nsys_deepprof.dataset import DATASET_VERSION, read_manifest
+from nsys_deepprof.replacing import replacing
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -25,6 +26,9 @@ RESULTS_VERSION = 1
 
 OK, EMPTY, FAILED = "ok", "empty", "failed"
 NO_GPU_ACTIVITY = "no_gpu_activity"
+
+RUNS = "runs"
+UNLISTED = "unlisted"
 
 MANIFEST = "manifest.json"
 _FILE = "status.json"
@@ -92,6 +96,22 @@ def versions() -> dict[str, Any]:
 def is_done(status: RunStatus | None) -> bool:
     """Whether a run need not be done again."""
     return status is not None and not status.transient and status.versions == versions()
+
+
+def run_home(out: Path, run_id: str) -> Path:
+    """The directory of a run in the batch directory `out`."""
+    return out / RUNS / run_id
+
+
+def record_failure(identity: RunIdentity, out: Path, reason: str, *, transient: bool) -> RunStatus:
+    """Write down in `out` that a run failed, in the place of what it left before.
+
+    Raises OutputError where that cannot be written.
+    """
+    status = RunStatus(identity, FAILED, reason, transient=transient, versions=versions())
+    with replacing(run_home(out, identity.run_id), check=lambda: None) as building:
+        write_status(building, status)
+    return status
 
 
 def write_status(home: Path, status: RunStatus) -> None:

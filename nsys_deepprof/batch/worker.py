@@ -13,25 +13,25 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
+from nsys_deepprof.batch import job
 from nsys_deepprof.errors import DeepProfError
 
 if TYPE_CHECKING:
     from nsys_deepprof.batch.status import RunIdentity
 
-MODULE = "nsys_deepprof.batch.worker"
-
 
 def main() -> None:
     """Answer requests `{"path": ..., "out": ...}`, one JSON object a line.
 
-    The answers are `{"notice": RunIdentity}` as soon as the content is known, then either
-    `{"status": RunStatus, "skipped": bool}` or, where the output cannot be written,
-    `{"fatal": [subject, what, hint]}`.
+    Begins with `{"notice": "ready"}`. The answers are `{"notice": RunIdentity}` as soon as the
+    content is known, then either `{"status": RunStatus, "skipped": bool}` or, where the output
+    cannot be written, `{"fatal": [subject, what, hint]}`.
     """
     # What libraries print must not mix with the answers.
     with os.fdopen(os.dup(1), "w", encoding="ascii") as answers:
         os.dup2(2, 1)
         _die_first()
+        _answer(answers, {"notice": "ready"})
         for request in _requests():
             _answer(answers, _do(request, answers))
             # Traces refer to themselves: without this their frames live on for a while.
@@ -54,13 +54,11 @@ def _requests() -> Any:
 
 
 def _do(request: dict[str, Any], answers: IO[str]) -> dict[str, Any]:
-    from nsys_deepprof.batch.job import do_run
-
     def identified(identity: RunIdentity) -> None:
         _answer(answers, {"notice": asdict(identity)})
 
     try:
-        status, skipped = do_run(request["path"], Path(request["out"]), identified)
+        status, skipped = job.do_run(request["path"], Path(request["out"]), identified)
     except DeepProfError as error:
         return {"fatal": [error.subject, error.what, error.hint]}
     return {"status": asdict(status), "skipped": skipped}
