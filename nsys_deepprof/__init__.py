@@ -15,10 +15,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from nsys_deepprof.analyses.communication import communication
     from nsys_deepprof.analyses.findings import findings
     from nsys_deepprof.analyses.gaps import gaps
     from nsys_deepprof.analyses.info import info
     from nsys_deepprof.analyses.kernels import kernels
+    from nsys_deepprof.analyses.launches import launches
     from nsys_deepprof.analyses.memcpy import memcpy
     from nsys_deepprof.dataset import convert
     from nsys_deepprof.errors import DeepProfError, InputError, OutputError, UsageError
@@ -34,11 +36,13 @@ _HOME = {
     "UsageError": "errors",
     "Result": "result",
     "Trace": "trace",
+    "communication": "analyses.communication",
     "convert": "dataset",
     "findings": "analyses.findings",
     "gaps": "analyses.gaps",
     "info": "analyses.info",
     "kernels": "analyses.kernels",
+    "launches": "analyses.launches",
     "memcpy": "analyses.memcpy",
     "narrow": "trace",
     "open_trace": "trace",
@@ -51,11 +55,13 @@ __all__ = [
     "Result",
     "Trace",
     "UsageError",
+    "communication",
     "convert",
     "findings",
     "gaps",
     "info",
     "kernels",
+    "launches",
     "memcpy",
     "narrow",
     "open_trace",

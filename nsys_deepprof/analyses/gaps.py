@@ -13,7 +13,7 @@ from nsys_deepprof.analyses.iteration_of import iteration_of
 from nsys_deepprof.device import device_ops
 from nsys_deepprof.ids import pid_of
 from nsys_deepprof.result import Result
-from nsys_deepprof.units import format_ns
+from nsys_deepprof.units import format_ns, format_share
 
 if TYPE_CHECKING:
     from nsys_deepprof.intervals import Intervals, Ints
@@ -77,15 +77,16 @@ def gaps(trace: Trace, *, min_gap_ns: int = DEFAULT_MIN_GAP_NS) -> Result:
     A gap that the trace's window cuts is listed with the part inside.
 
     Extra keys: `min_gap_ns`, `count` and `total_ns` of the rows, `all_count`, `all_total_ns` (the
-    idle time, whatever `min_gap_ns`), `window_ns` (analysed time of all GPUs together) and
+    idle time, whatever `min_gap_ns`), `window_ns` (analysed time of all GPUs together),
     `by_cause`: a frame of cause, total_ns (of the part), share (of window_ns), gaps (whose largest
-    part it is), over all gaps.
+    part it is), over all gaps, and `summary`, the same in words.
     """
     every = all_gaps(trace)
     listed = every.filter(pl.col("duration_ns") >= min_gap_ns).sort(
         "duration_ns", "gpu", "start_ns", descending=[True, False, False]
     )
     window_ns = sum(intervals.total(w) for w in analysed_windows(trace).values())
+    by_cause = _by_cause(every, window_ns)
     extra: dict[str, Any] = {
         "min_gap_ns": min_gap_ns,
         "count": listed.height,
@@ -93,7 +94,8 @@ def gaps(trace: Trace, *, min_gap_ns: int = DEFAULT_MIN_GAP_NS) -> Result:
         "all_count": every.height,
         "all_total_ns": int(every["duration_ns"].sum()),
         "window_ns": window_ns,
-        "by_cause": _by_cause(every, window_ns),
+        "by_cause": by_cause,
+        "summary": _summary(every, by_cause, window_ns),
     }
     return Result("gaps", listed, extra, tuple(_notes(trace, every, min_gap_ns)))
 
@@ -120,6 +122,21 @@ def _by_cause(every: pl.DataFrame, window_ns: int) -> pl.DataFrame:
         share.alias("share"),
         pl.col("count").fill_null(0).cast(pl.Int64).alias("gaps"),
     )
+
+
+def _summary(every: pl.DataFrame, by_cause: pl.DataFrame, window_ns: int) -> list[str]:
+    if every.height == 0:
+        return []
+    idle_ns = int(every["duration_ns"].sum())
+    largest = by_cause.filter(pl.col("total_ns") > 0).sort("total_ns", descending=True)
+    parts = ", ".join(
+        f"{str(cause).replace('_', ' ')} {format_ns(ns)}"
+        for cause, ns in largest.select("cause", "total_ns").iter_rows()
+    )
+    return [
+        f"Idle for {format_ns(idle_ns)} of {format_ns(window_ns)} of GPU time "
+        f"({format_share(idle_ns / window_ns)}), in {every.height:,} gaps: {parts}."
+    ]
 
 
 def _notes(trace: Trace, every: pl.DataFrame, min_gap_ns: int) -> list[str]:

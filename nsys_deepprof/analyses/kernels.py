@@ -15,6 +15,7 @@ from nsys_deepprof.device import device_ops
 from nsys_deepprof.errors import UsageError
 from nsys_deepprof.intervals import total
 from nsys_deepprof.result import Result
+from nsys_deepprof.units import format_ns, format_share
 from nsys_deepprof.windows import in_windows
 
 if TYPE_CHECKING:
@@ -63,7 +64,9 @@ def kernels(
 
     Extra keys: `kernel_ns`, `graph_ns` (summed durations), `window_ns`, `graphs` (whole-graph
     executions: graph, calls, total_ns, share) and, with `groups`, `groups` (group, calls, total_ns,
-    share, exposed_ns, gpu_share_exposed). Raises UsageError for a bad expression.
+    share, exposed_ns, gpu_share_exposed) and `summary`, the same in words.
+
+    Raises UsageError for a bad expression.
     """
     every = host.with_calls(trace, "kernels").with_columns(
         (pl.col("end_ns") - pl.col("start_ns")).alias("duration_ns")
@@ -92,6 +95,7 @@ def kernels(
     }
     if groups:
         extra["groups"] = _groups(trace, every, groups, busy_ns, window_ns)
+        extra["summary"] = [_group_line(row) for row in extra["groups"].iter_rows(named=True)]
     return Result(
         "kernels",
         frame.select(pl.col(c).cast(t) for c, t in SCHEMA.items()),
@@ -103,7 +107,10 @@ def kernels(
 def _by_name(rows: pl.DataFrame) -> pl.DataFrame:
     duration = pl.col("duration_ns")
     call_ns = pl.col("call_end_ns") - pl.col("call_start_ns")
-    queue_ns = (pl.col("start_ns") - pl.col("call_end_ns")).clip(lower_bound=0)
+    # A kernel before its own call: two clocks disagree, and there is no delay to tell.
+    queue_ns = pl.when(pl.col("start_ns") >= pl.col("call_start_ns")).then(
+        (pl.col("start_ns") - pl.col("call_end_ns")).clip(lower_bound=0)
+    )
     known = pl.col("call_start_ns").is_not_null()
     any_known = known.any()
     return (
@@ -195,6 +202,13 @@ def _groups(
         busy_ns,
         window_ns,
     ).sort("total_ns", descending=True, maintain_order=True)
+
+
+def _group_line(row: dict[str, Any]) -> str:
+    return (
+        f"{row['group']}: {row['calls']:,} kernels, {format_ns(row['total_ns'])} "
+        f"({format_share(row['share'])}), alone on the GPU for {format_ns(row['exposed_ns'])}"
+    )
 
 
 def _group_of(name: str, groups: Mapping[str, str]) -> str:

@@ -13,6 +13,7 @@ from nsys_deepprof.copies import SMALL_BYTES, costed_copies, train_of_copy
 from nsys_deepprof.intervals import total, union
 from nsys_deepprof.links import link_peaks
 from nsys_deepprof.result import Result
+from nsys_deepprof.units import format_bytes, format_ns, format_rate
 from nsys_deepprof.windows import in_windows
 
 if TYPE_CHECKING:
@@ -47,9 +48,11 @@ def memcpy(
     - `trains`: a frame of coalescable runs of copies: gpu, pid, stream_id, kind, start_ns, end_ns,
       copies, bytes, copy_ns, exposed_ns;
     - `migrations`: a frame of unified-memory migrations by kind and cause;
-    - `blocking_memsets`: a frame of synchronous memsets of pinned or managed memory by api.
+    - `blocking_memsets`: a frame of synchronous memsets of pinned or managed memory by api;
+    - `summary`: the kinds in words.
     """
     copies = in_windows(costed_copies(trace), trace.windows)
+    kinds = _kinds(trace, copies, link_peak_gbps)
     blocks = pl.col("blocking").list.len() > 0
     staged = blocks & (pl.col("kind") == "HtoD") & (pl.col("bytes") <= SMALL_BYTES)
     cost = pl.col("exposed_ns") + pl.col("host_blocked_ns").fill_null(0)
@@ -67,10 +70,11 @@ def memcpy(
         "blocking_small_htod": copies.select(staged.sum()).item(),
         "exposed_ns": _copy_state_ns(trace),
         "host_blocked_ns": _blocked_ns(copies),
-        "kinds": _kinds(trace, copies, link_peak_gbps),
+        "kinds": kinds,
         "trains": trains(trace),
         "migrations": _migrations(copies),
         "blocking_memsets": _blocking_memsets(trace),
+        "summary": [_kind_line(row) for row in kinds.iter_rows(named=True)],
     }
     if only_blocking:
         ranked = ranked.filter(blocks)
@@ -151,6 +155,23 @@ def _kinds(trace: Trace, copies: pl.DataFrame, link_peak_gbps: float | None) -> 
     )
     peaks = [_peak_gbps(trace, str(kind), link_peak_gbps) for kind in kinds["kind"]]
     return kinds.with_columns(pl.Series("peak_gbps", peaks, dtype=pl.Float64))
+
+
+def _kind_line(row: dict[str, Any]) -> str:
+    """`HtoD pinned to device: 150 copies, 404 MiB at 8.37 GB/s (best 9.93, link 31.5), ...`."""
+    known = [
+        f"{word} {format_rate(row[column])}"
+        for word, column in (("best", "ceiling_gbps"), ("link", "peak_gbps"))
+        if row[column] is not None
+    ]
+    memory = " to ".join(str(row[side]) for side in ("src_kind", "dst_kind") if row[side])
+    limits = f" ({', '.join(known)})" if known else ""
+    return (
+        f"{row['kind']}{' ' + memory if memory else ''}: {row['copies']:,} copies, "
+        f"{format_bytes(row['bytes'])} at {format_rate(row['throughput_gbps'])}{limits}; "
+        f"{format_ns(row['total_ns'])}, exposed {format_ns(row['exposed_ns'])}; "
+        f"{row['blocking']:,} block the host"
+    )
 
 
 def _peak_gbps(trace: Trace, kind: str, link_peak_gbps: float | None) -> float | None:

@@ -112,24 +112,60 @@ def memcpy(
     blocking: Annotated[
         bool, typer.Option("--blocking", help="Only copies that block the host.")
     ] = False,
-    link_gbps: Annotated[
+    link_peak: Annotated[
         float | None,
         typer.Option(
-            "--link-gbps", min=0, metavar="GB/S", help="Peak of the link between host and GPU."
+            "--link-peak",
+            min=0,
+            metavar="GB/S",
+            help="Peak of the link to the host, one direction; by default from the GPU's name.",
+            show_default=False,
         ),
     ] = None,
 ) -> "Result":
     """Copies, the ones that block first: exposed and host-blocked time, throughput."""
     from nsys_deepprof.analyses.memcpy import memcpy as analyse
 
-    return analyse(trace, only_blocking=blocking, link_peak_gbps=link_gbps)
+    return analyse(trace, only_blocking=blocking, link_peak_gbps=link_peak)
 
 
 @app.command()
 @table
-def kernels(trace: "Trace") -> "Result":
+def kernels(
+    trace: "Trace",
+    group: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--group",
+            metavar="NAME=REGEX",
+            help="Also total the kernels whose name matches; repeatable, or a TOML file.",
+        ),
+    ] = None,
+    short: Annotated[
+        bool, typer.Option("--short", help="By name without template arguments.")
+    ] = False,
+) -> "Result":
     """Kernels by total time: share, launch and queue time."""
     from nsys_deepprof.analyses.kernels import kernels as analyse
+    from nsys_deepprof.cli.groups import parse_groups
+
+    return analyse(trace, short_names=short, groups=parse_groups(group or []))
+
+
+@app.command()
+@table
+def launches(trace: "Trace") -> "Result":
+    """Launch calls, queues and short kernels of each stream."""
+    from nsys_deepprof.analyses.launches import launches as analyse
+
+    return analyse(trace)
+
+
+@app.command()
+@table
+def communication(trace: "Trace") -> "Result":
+    """Communication by operation: exposed, overlapped, and who waits for whom."""
+    from nsys_deepprof.analyses.communication import communication as analyse
 
     return analyse(trace)
 

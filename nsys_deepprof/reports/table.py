@@ -46,6 +46,14 @@ COLUMNS: dict[str, tuple[str, ...]] = {
         *("throughput_gbps", "exposed_ns", "host_blocked_ns", "blocking", "iteration"),
     ),
     "kernels": ("name", "calls", "total_ns", "share", "mean_ns", "median_ns", "max_ns"),
+    "launches": (
+        *("lane", "kernels", "calls", "api_ns", "api_median_ns", "queue_median_ns"),
+        *("queue_max_ns", "run_median_ns", "short_share", "unqueued_share", "depth_max"),
+    ),
+    "communication": (
+        *("gpu", "operation", "name", "calls", "total_ns", "exposed_ns", "exposed_share"),
+        *("median_ns", "max_ns", "wait_ns"),
+    ),
 }
 """The columns that a terminal shows, by command; the other formats have all of them."""
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from nsys_deepprof.copies import TRAIN_COPY_NS
 from nsys_deepprof.rules.finding import (
     Evidence,
     Finding,
@@ -45,7 +46,8 @@ def exposed_copies(evidence: Evidence) -> Iterator[Finding]:
             "kernels: prefetch the next batch, layer or block while the current one computes "
             "(double buffering). "
         )
-        if copies.select(pl.col("copy_time_ns").median()).item() > 1_000_000:
+        long_copies = copies.filter(pl.col("copy_time_ns") > TRAIN_COPY_NS)
+        if int(long_copies["lost_ns"].sum()) * 2 > int(copies["lost_ns"].sum()):
             advice += (
                 "The memory is pinned and the copies are large: what is left is to move fewer "
                 "bytes (keep weights on the device, quantise or compress what is offloaded)."

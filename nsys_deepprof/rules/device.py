@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from nsys_deepprof.analyses.communication import communication
 from nsys_deepprof.device import device_ops
 from nsys_deepprof.rules.finding import (
     Evidence,
@@ -13,9 +14,10 @@ from nsys_deepprof.rules.finding import (
     by_place,
     finding,
     how_often,
+    joined,
     quoted,
 )
-from nsys_deepprof.units import format_count, format_share
+from nsys_deepprof.units import format_count, format_ns, format_share
 from nsys_deepprof.windows import in_windows
 
 if TYPE_CHECKING:
@@ -88,20 +90,27 @@ def exposed_communication(evidence: Evidence) -> Iterator[Finding]:
         .sort("lost_ns", descending=True, maintain_order=True)
     )
     name = quoted(str(by_name["name"].cast(pl.String)[0]))
+    apart = communication(evidence.trace).extra
+    waits = apart["gpus"]["wait_ns"].drop_nulls()
+    waiting = ""
+    if apart["straggler"] is not None and evidence.matters(int(waits.sum())):
+        waiting = (
+            f"; {format_ns(int(waits.sum()))} of it GPUs wait for the last one to arrive, most "
+            f"often GPU {apart['straggler']}"
+        )
     total = int(comm["lost_ns"].sum())
     yield Finding(
         kind="exposed_communication",
         title=f"Communication runs with no compute beside it: {evidence.cost(cost_ns)}; "
-        f"{format_share(cost_ns / total)} of all communication, most of it {name}",
+        f"{format_share(cost_ns / total)} of all communication, most of it {name}{waiting}",
         cost_ns=cost_ns,
         recoverable_ns=None,
         occurrences=comm.height,
-        where=f"{format_count(comm.height)} communication kernels on "
-        f"{format_count(comm['gpu'].n_unique())} GPUs",
+        where=f"{format_count(comm.height)} communication kernels on GPU "
+        + joined(str(gpu) for gpu in comm["gpu"].unique().sort()),
         advice="Overlap it with compute: smaller buckets that start earlier (DDP bucket_cap_mb, "
-        "FSDP prefetching), fewer and larger collectives where latency rules. Where one rank's "
-        "collectives are much longer than another's, the short one is the straggler: see "
-        "`communication`.",
+        "FSDP prefetching), fewer and larger collectives where latency rules. Where GPUs wait for "
+        "one of them, speed that one up first: `nsys-deepprof communication` tells them apart.",
         evidence={
             "rule": "exposed_communication",
             "formula": "comm_ns of all GPUs",
