@@ -43,7 +43,8 @@ PAIR_SHARE = 0.8
 # layers of one pass, forward and backward, and not iterations.
 SIBLING_SHARE = 0.1
 SIBLING_TURNS = 4
-# A loop body that has its own optimizer is a whole training step.
+# A loop body that has its own optimizer, in so many of its turns, is a whole training step.
+OPTIMIZER_SHARE = 0.8
 OPTIMIZER = re.compile(
     r"multi_tensor_apply|fused_?adam|adam_|sgd_|lamb_|adagrad|rmsprop|optimizer|"
     r"(?:adam|lamb|sgd|momentum|weight_?update)\w*(?:kernel|functor)",
@@ -151,9 +152,11 @@ def _replaces(
         if abs(now - before) > 0.02 * before:
             return now > before
         return _agreement(outer) > _agreement(inner)
-    # As many turns as before, or more, is no outer loop: the better view of this level, if any.
+    if _agreement(outer) <= _agreement(inner):
+        return False
+    # As many turns as before, or more, is no outer loop: it is the better view of this level.
     if now >= 0.8 * before:
-        return _agreement(outer) > _agreement(inner)
+        return True
     if len(outer.turns) < 3 and outer.share < PAIR_SHARE:
         return False
     inside = _inside(len(sequence), inner.turns)
@@ -171,8 +174,8 @@ def _replaces(
     needed = TRIFLE_NOVEL if trifle else MIN_NOVEL
     if enough < MIN_ADDED or novel.sum() < needed * (novel.sum() + known.sum()):
         return False
-    start = inner.cycle.template_start
-    body = np.unique(sequence.symbols[start : start + inner.cycle.period])
+    count = np.bincount(sequence.symbols[inside])
+    body = np.flatnonzero(count >= OPTIMIZER_SHARE * len(inner.turns))
     return not any(OPTIMIZER.search(sequence.names[code]) for code in body.tolist())
 
 

@@ -27,8 +27,11 @@ if TYPE_CHECKING:
 ANCHOR_SHARE = 0.6
 # A symbol belongs to a level where it occurs in this share of the turns.
 PRESENT_SHARE = 0.75
-# What a skipped anchor costs in a chain, where a hit gains one: a stray hit never pays.
+# What skipped anchors cost in a chain, where a hit gains one: a stray hit never pays. One edit
+# spoils all windows over it, so that many anchors in a row are missed for about one reason.
 SKIP_COST = 1.0
+SKIP_ROW_COST = 2.0
+SKIP_ROW_SHARE = 0.125
 # What it costs that two neighbours of a chain lie further apart than in the template. Enough that
 # a stray hit ahead of the chain does not pay, where anchors are many; inner loops and foreign
 # work may do it between any two.
@@ -207,6 +210,8 @@ def _chain(
         anchors,
         period,
         SKIP_COST,
+        SKIP_ROW_COST,
+        SKIP_ROW_SHARE,
         RESTART_COST,
         stretch_cost,
         LOOK_BACK,
@@ -228,6 +233,8 @@ def _score_chain(
     anchors: int,
     period: int,
     skip_cost: float,
+    row_cost: float,
+    row_share: float,
     restart_cost: float,
     stretch_cost: float,
     look_back: int,
@@ -264,7 +271,7 @@ def _score_chain(
                     step = (rank[h] - rank[j] - 1) % anchors
                     apart = (offset[h] - offset[j] - 1) % period + 1
                     stretch = abs(position[h] - position[j] - apart)
-                    candidate = score[j] - skip_cost * step
+                    candidate = score[j] - min(skip_cost * step, row_cost + row_share * step)
                     if stretch > 2 + apart // 16:
                         candidate -= stretch_cost
                     if candidate > gain:

@@ -28,6 +28,8 @@ USUAL_SHARE = 0.2
 SAME_CUT_SHARE = 0.01
 # A pause tells where turns begin when it is this many times as long as any other in the turn.
 PAUSE_RATIO = 1.5
+# So many operations of the template's end show that a turn got there.
+END_WINDOW = 6
 EDIT_BAND = 8
 EDIT_COST = 2
 DROP = 12
@@ -256,6 +258,11 @@ def _cut_at(
     )
     first[0] = int(cycle.position[0]) - events
     reached[0] = steps_wanted - steps <= tolerance
+    if not reached[0]:
+        head = np.roll(template, -offset)[:END_WINDOW]
+        found = _find_word(symbols, cycle, head, int(cycle.position[0]), -1)
+        if found is not None:
+            first[0], reached[0] = found, True
 
     _cut_between(
         symbols, template, cycle.position, cycle.phase, offset, low, EDIT_CELLS, first, stop
@@ -266,8 +273,39 @@ def _cut_at(
         symbols, template, int(cycle.position[-1]), int(cycle.phase[-1]) % period, 1, steps_wanted
     )
     stop[-1] = int(cycle.position[-1]) + events + 1
-    reached[-1] &= steps_wanted - steps <= tolerance
+    if steps_wanted - steps > tolerance:
+        tail = np.roll(template, -offset)[-END_WINDOW:]
+        found = _find_word(symbols, cycle, tail, int(cycle.position[-1]), 1)
+        if found is None:
+            reached[-1] = False
+        else:
+            stop[-1] = found + len(tail)
     return first, stop, reached
+
+
+def _find_word(
+    symbols: NDArray[np.int32], cycle: Cycle, word: NDArray[np.int32], at: int, direction: int
+) -> int | None:
+    """The outermost place of a word in the familiar operations on one side of a hit.
+
+    This is where an outermost turn begins or ends whose inner loops have other counts than the
+    template's. None where the word is not there: the turn is cut short.
+    """
+    strange = np.flatnonzero(~cycle.alike)
+    if direction > 0:
+        after = strange[strange > at]
+        low, high = at, int(after[0]) if len(after) else len(symbols)
+    else:
+        before = strange[strange < at]
+        low, high = int(before[-1]) + 1 if len(before) else 0, at + len(word)
+    part = symbols[low:high]
+    if len(part) < len(word):
+        return None
+    windows = np.lib.stride_tricks.sliding_window_view(part, len(word))
+    places = np.flatnonzero((windows == word).all(axis=1))
+    if not len(places):
+        return None
+    return low + int(places[-1] if direction > 0 else places[0])
 
 
 @compiled
