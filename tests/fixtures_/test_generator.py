@@ -24,6 +24,7 @@ from fixtures.nest import is_exact, loop, loop_spans, nest_size, nest_text
 from fixtures.scenarios import ACCURACY, SCENARIOS, STALLS, WITHOUT_ITERATIONS, big, job, pair
 from fixtures.schema import GENERATIONS
 from fixtures.stalls import GAP_CAUSES, KINDS, stalled
+from fixtures.steps import Style
 from fixtures.training import training
 
 if TYPE_CHECKING:
@@ -218,7 +219,7 @@ def test_iteration_truth_matches_rows(name: str, tmp_path: Path) -> None:
 
 
 def test_accumulation_has_two_levels(tmp_path: Path) -> None:
-    truth = generate(training(seed=1, accumulate=4, iterations=6, layers=5))
+    truth = generate(training(seed=1, style=Style(accumulate=4), iterations=6, layers=5))
     outer, inner = truth.lanes[0].levels
     assert (outer.unit, inner.unit) == ("iteration", "micro-step")
     assert len(inner.starts_ns) == 4 * len(outer.starts_ns)
@@ -292,7 +293,7 @@ def test_rows_could_be_real(name: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("generation", GENERATIONS)
 def test_every_generation_has_the_same_events(generation: str, tmp_path: Path) -> None:
-    plan = training(seed=2, iterations=5, layers=3, nvtx="steps", ranks=2, comm=True)
+    plan = training(seed=2, iterations=5, layers=3, ranks=2, style=Style(nvtx="steps", comm=True))
     truth = generate(plan, tmp_path / "x.sqlite", generation=generation)
     with closing(sqlite3.connect(tmp_path / "x.sqlite")) as connection:
         kernels = connection.execute(
@@ -309,7 +310,7 @@ def test_every_generation_has_the_same_events(generation: str, tmp_path: Path) -
 
 @pytest.mark.parametrize("nvtx_text", ["text", "textId"])
 def test_ranges_nest_and_hold_their_kernels(nvtx_text: str, tmp_path: Path) -> None:
-    plan = training(seed=2, iterations=3, layers=3, nvtx="ops")
+    plan = training(seed=2, iterations=3, layers=3, style=Style(nvtx="ops"))
     truth = generate(plan, tmp_path / "x.sqlite", nvtx_text=nvtx_text)
     with closing(sqlite3.connect(tmp_path / "x.sqlite")) as connection:
         rows = connection.execute(
@@ -559,7 +560,7 @@ def test_same_seed_same_bytes(name: str, tmp_path: Path) -> None:
 
 def test_pieces_do_not_show(monkeypatch: pytest.MonkeyPatch) -> None:
     """Executing in many pieces gives the same timeline as in one."""
-    plan = training(seed=1, iterations=12, layers=4, comm=True, ranks=2)
+    plan = training(seed=1, iterations=12, layers=4, style=Style(comm=True), ranks=2)
     (program,) = plan.pieces()
     split = [program[:, :777], program[:, 777:3_000], program[:, 3_000:]]
     whole = joined(list(execute(plan)))
@@ -573,7 +574,7 @@ def test_pieces_do_not_show(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_queue_depth_blocks_the_host() -> None:
-    plan = training(seed=0, iterations=10, layers=12, throttle="none")
+    plan = training(seed=0, iterations=10, layers=12, style=Style("none"))
     (run,) = execute(plan)
     code = run.code[0]
     at = np.flatnonzero((code["op"] <= isa.LAST_DEVICE_OP) & (code["stream"] == 0))
