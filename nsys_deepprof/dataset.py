@@ -92,7 +92,9 @@ def convert(
             if found is not None:
                 return found
         with replacing(out, check=lambda: _up_to_date(out, identity.result(), force=force)) as new:
-            manifest = _write(source, str(run), new, progress)
+            # A path that is not UTF-8 would not fit the manifest.
+            shown = os.fsencode(run).decode("utf-8", "replace")
+            manifest = _write(source, shown, new, progress)
             manifest["source"] = asdict(identity.result())
             source.check_unchanged()
             text = json.dumps(manifest, indent=1, ensure_ascii=False)
@@ -211,8 +213,7 @@ def _write(
     facts = {table: table_facts(tally) for table, tally in tallies.items()}
     for table in derived.DESCRIPTIONS:
         frame, skipped = derived.describe(table, source, strings, scan)
-        frame.write_parquet(file(table), compression="zstd")
-        rows[table] = frame.height
+        rows[table] = write_sorted([frame], file(table), frame.schema, None)
         facts[table] = TableFacts(frame.height, {}, tuple(skipped))
     return {
         "format": "nsys-deepprof dataset",

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 _LOCK = ".lock"
 _SUFFIX = ".partial"
 _TRIES = 10
+_NO_SPACE = "no space left on device"
 
 
 @contextmanager
@@ -47,7 +48,7 @@ def replacing(out: Path, *, check: Callable[[], object]) -> Iterator[Path]:
             new.mkdir()
             yield new
             _swap(new, out, scratch / "old", check)
-    except (OSError, pa.ArrowException, pl.exceptions.ComputeError) as error:
+    except (OSError, pa.ArrowException, pl.exceptions.PolarsError) as error:
         raise _no_output(out, error) from error
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
@@ -83,4 +84,6 @@ def _clear_leftovers(parent: Path, prefix: str) -> None:
 
 def _no_output(out: Path, error: Exception) -> OutputError:
     what = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    if _NO_SPACE in str(error).lower():
+        what = _NO_SPACE
     return OutputError(out, f"cannot be written: {what.lower()}", "check space and permissions")

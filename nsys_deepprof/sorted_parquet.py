@@ -7,10 +7,10 @@ merged, a slice of time after the other.
 
 from __future__ import annotations
 
-from contextlib import closing
 from typing import TYPE_CHECKING
 
 import polars as pl
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 if TYPE_CHECKING:
@@ -111,32 +111,40 @@ class _Writer:
     """One Parquet file after the other, all of one schema; a row group for each frame."""
 
     def __init__(self, schema: pl.Schema) -> None:
-        self._schema = schema
-        self._file: pq.ParquetWriter | None = None
+        self._schema = pl.DataFrame(schema=schema).to_arrow().schema
+        self._dictionaries = [name for name, kind in schema.items() if kind == pl.Categorical]
+        self._file: pa.OSFile | None = None
+        self._writer: pq.ParquetWriter | None = None
 
     def __enter__(self) -> _Writer:
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self._end()
+    def __exit__(self, kind: object, *_: object) -> None:
+        if kind is None:
+            self._end()
+        elif self._file is not None:
+            # No footer is written: what is there is no Parquet file, and is not meant to be one.
+            self._file.close()
 
     def begin(self, path: Path) -> None:
         self._end()
-        self._file = pq.ParquetWriter(
-            path,
-            pl.DataFrame(schema=self._schema).to_arrow().schema,
+        self._file = pa.OSFile(str(path), "wb")
+        self._writer = pq.ParquetWriter(
+            self._file,
+            self._schema,
             compression="zstd",
             compression_level=1,
             # Numbers compress well as they are; a dictionary for each takes longer than it saves.
-            use_dictionary=[name for name, kind in self._schema.items() if kind == pl.Categorical],
+            use_dictionary=self._dictionaries,
         )
 
     def write(self, frame: pl.DataFrame) -> None:
-        assert self._file is not None
+        assert self._writer is not None
         if frame.height:
-            self._file.write_table(frame.to_arrow())
+            self._writer.write_table(frame.to_arrow())
 
     def _end(self) -> None:
-        if self._file is not None:
-            with closing(self._file):
-                self._file = None
+        if self._writer is not None and self._file is not None:
+            with self._file:
+                self._writer.close()
+        self._file = self._writer = None
