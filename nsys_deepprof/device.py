@@ -37,7 +37,11 @@ def _device_ops(trace: Trace) -> pl.DataFrame:
 
     kernels = trace.table("kernels")
     comm = communication_names(kernels["name"], trace.comm_patterns)
-    state = pl.when(pl.col("name").is_in(comm)).then(pl.lit("comm")).otherwise(pl.lit("compute"))
+    state = (
+        pl.when(pl.col("name").is_in(comm.implode()))
+        .then(pl.lit("comm"))
+        .otherwise(pl.lit("compute"))
+    )
     parts = [
         kernels.select(
             *_COMMON,

@@ -54,7 +54,11 @@ def nvtx_windows(trace: Trace, name: str, within: pl.DataFrame) -> pl.DataFrame:
         )
     windows = pl.concat(parts) if parts else pl.DataFrame(schema=SCHEMA)
     if windows.height == 0:
-        raise UsageError(f"--nvtx {name}", "no GPU work belongs to the ranges of that name")
+        raise UsageError(
+            f"--nvtx {name}",
+            "no GPU work belongs to the ranges of that name",
+            "only what their own threads launch while they are open does",
+        )
     return windows
 
 
