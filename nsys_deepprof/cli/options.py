@@ -9,6 +9,7 @@ class Format(StrEnum):
     """Ways to write rows."""
 
     TABLE = "table"
+    MD = "md"
     JSON = "json"
     CSV = "csv"
     PARQUET = "parquet"

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 SCREENFUL = 20
 """Rows of a table when no limit is given."""
 
+SUMMARY_WIDTH = 100
+"""Columns of a summary that is not for a terminal."""
+
 GZIP_LEVEL = 4
 """A tenth larger than the best, at twice its speed."""
 
@@ -45,9 +48,18 @@ def write(
     if trace.windows is not None:
         extra["analysed_windows"] = trace.windows
     result = replace(result, extra=extra)
+    asked = limit
     if limit is None:
         limit = SCREENFUL if format_ is Format.TABLE else 0
     match format_:
+        case Format.MD | Format.TABLE if result.command == "findings":
+            from nsys_deepprof.analyses.info import info
+            from nsys_deepprof.reports.markdown import summary
+
+            width = None if format_ is Format.MD else _terminal_width() or SUMMARY_WIDTH
+            text = summary(result, info(trace), source=trace.source, limit=asked, width=width)
+        case Format.MD:
+            raise UsageError("--format md", "is a summary of findings", "use the command findings")
         case Format.TABLE:
             from nsys_deepprof.reports import table
 

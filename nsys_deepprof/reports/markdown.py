@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import textwrap
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from nsys_deepprof.names import visible
 from nsys_deepprof.reports.verdict import verdict
@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from nsys_deepprof.result import Result
-
-    Text = Callable[[str], str]
 
 SHOWN_FINDINGS = 6
 EXPLAINED_FINDINGS = 3
@@ -28,60 +26,78 @@ _SPECIAL = re.compile(r"([\\*_<>\[\]#|])")
 _CODE = re.compile(r"(`[^`]*`)")
 
 
-def summary(findings: Result, info: Result, *, source: str, width: int | None = None) -> str:
+class _Style(NamedTuple):
+    """How text is written: as Markdown, or for a terminal."""
+
+    text: Callable[[str], str]
+    mark: str
+
+    def strong(self, text: str) -> str:
+        return f"{self.mark}{self.text(text)}{self.mark}"
+
+
+def summary(
+    findings: Result,
+    info: Result,
+    *,
+    source: str,
+    limit: int | None = None,
+    width: int | None = None,
+) -> str:
     """The verdict, what cannot be trusted, the first findings with their advice, and each GPU.
 
-    Markdown that reads as it stands. `width` is for a terminal: lines are wrapped, and Markdown's
+    Markdown that reads as it stands. `limit` findings are shown, 0 for all; by default as many as
+    a screen holds. `width` is for a terminal: lines are wrapped, and Markdown's
     signs in names are left as they are.
     """
-    text = _escaped if width is None else str
+    style = _Style(_escaped, "**") if width is None else _Style(str, "")
     blocks = [
-        f"**{text(visible(PurePath(source).name))}**: {verdict(findings)}",
-        *_warnings(info, text),
-        *_findings(findings, text),
-        *(text(note) for note in findings.notes),
-        *_gpus(info, text),
+        f"{style.strong(visible(PurePath(source).name))}: {verdict(findings)}",
+        *_warnings(info, style),
+        *_findings(findings, style, SHOWN_FINDINGS if limit is None else limit),
+        *(style.text(note) for note in findings.notes),
+        *_gpus(info, style),
     ]
     if width is not None:
         blocks = [_wrapped(block, width) for block in blocks]
     return "\n\n".join(blocks) + "\n"
 
 
-def _warnings(info: Result, text: Text) -> Iterator[str]:
+def _warnings(info: Result, style: _Style) -> Iterator[str]:
     warnings = info.extra["warnings"]
     if warnings:
-        yield "\n".join(("What cannot be trusted:", *(f"- {text(w)}" for w in warnings)))
+        yield "\n".join(("What cannot be trusted:", *(f"- {style.text(w)}" for w in warnings)))
 
 
-def _findings(findings: Result, text: Text) -> Iterator[str]:
+def _findings(findings: Result, style: _Style, limit: int) -> Iterator[str]:
     rows = findings.frame
+    shown = rows.head(limit) if limit else rows
     if rows.height == 0:
         return
     items = [
-        _finding(number, row, text)
-        for number, row in enumerate(rows.head(SHOWN_FINDINGS).iter_rows(named=True), 1)
+        _finding(number, row, style) for number, row in enumerate(shown.iter_rows(named=True), 1)
     ]
     yield "\n".join(items)
-    if rows.height > SHOWN_FINDINGS:
-        yield f"{rows.height - SHOWN_FINDINGS} more findings in the report and the other formats."
+    if shown.height < rows.height:
+        yield f"{shown.height} of {rows.height} findings (--limit 0 shows all)."
 
 
-def _finding(number: int, row: dict[str, Any], text: Text) -> str:
-    lines = [f"{number}. **{row['severity']}**: {text(row['title'])}"]
+def _finding(number: int, row: dict[str, Any], style: _Style) -> str:
+    lines = [f"{number}. {style.strong(row['severity'])}: {style.text(row['title'])}"]
     if number <= EXPLAINED_FINDINGS:
         if row["where"]:
-            lines.append(f"   Where: {text(row['where'])}")
-        lines.append(f"   Do: {text(row['advice'])}")
+            lines.append(f"   - where: {style.text(row['where'])}")
+        lines.append(f"   - do: {style.text(row['advice'])}")
     return "\n".join(lines)
 
 
-def _gpus(info: Result, text: Text) -> Iterator[str]:
+def _gpus(info: Result, style: _Style) -> Iterator[str]:
     rows = info.frame
     if rows.height == 0:
         return
     lines = []
     for row in rows.head(SHOWN_GPUS).iter_rows(named=True):
-        name = f" ({text(visible(row['name']))})" if row["name"] else ""
+        name = f" ({style.text(visible(row['name']))})" if row["name"] else ""
         window_ns = row["window_ns"]
         states = ", ".join(
             f"{words} {format_share(row[f'{state}_ns'] / window_ns if window_ns else None)}"

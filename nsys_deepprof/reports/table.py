@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Literal
 import polars as pl
 
 from nsys_deepprof.names import shorten
-from nsys_deepprof.reports.finding_list import finding_lines
 from nsys_deepprof.units import (
     format_bytes,
     format_count,
@@ -95,10 +94,7 @@ def render(result: Result, source: str, *, limit: int, width: int | None) -> str
         console.print(Text(_printable(note)))
     for line in _preamble(result):
         console.print(Text(_printable(line)))
-    if result.command == "findings":
-        for line in finding_lines(shown, console.width):
-            console.print(Text(_printable(line)))
-    elif shown.height:
+    if shown.height:
         console.print(_table(result, shown, console.width))
     if shown.height < frame.height:
         console.print(Text(f"{shown.height:,} of {frame.height:,} rows (--limit 0 shows all)"))
