@@ -18,6 +18,7 @@ from fixtures import instructions as isa
 from fixtures.accounts import PARTS
 from fixtures.builder import Export
 from fixtures.generator import execute, generate, generate_job, joined
+from fixtures.generator import main as write_scenario
 from fixtures.make import TRAIN, main
 from fixtures.names import unseen
 from fixtures.nest import is_exact, loop, loop_spans, nest_size, nest_text
@@ -602,6 +603,22 @@ def test_truth_can_be_read_back(tmp_path: Path) -> None:
     read = json.loads((tmp_path / "t.json").read_text())
     assert read["nest_text"] == truth.nest_text
     assert read["lanes"][0]["levels"][0]["starts_ns"] == truth.lanes[0].iterations.starts_ns
+
+
+def test_command_writes_trace_and_truth(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    truth_path = tmp_path / "t.json"
+    write_scenario(["few", str(tmp_path / "x.sqlite"), "--seed", "3", "--generation", "3.4",
+                    "--truth", str(truth_path)])  # fmt: skip
+    assert json.loads(truth_path.read_text())["kind"] == "few"
+    kernels = Trace(tmp_path / "x.sqlite").kernels
+    assert len(kernels) == generate(SCENARIOS["few"](3)).lanes[0].kernels
+    write_scenario(["long", str(tmp_path / "y.sqlite"), "--kernels", "5000"])
+    assert len(Trace(tmp_path / "y.sqlite").kernels) == pytest.approx(5_000, rel=0.1)
+    write_scenario(["job", str(tmp_path / "ranks")])
+    assert len(list((tmp_path / "ranks").glob("rank*.sqlite"))) == 8
+    with pytest.raises(SystemExit):
+        write_scenario(["few", str(tmp_path / "z.sqlite"), "--kernels", "5"])
+    assert "big and long" in capsys.readouterr().err
 
 
 def test_empty_export_is_no_trace(tmp_path: Path) -> None:
