@@ -19,9 +19,11 @@ if TYPE_CHECKING:
     from nsys_deepprof.analyses.findings import findings
     from nsys_deepprof.analyses.gaps import gaps
     from nsys_deepprof.analyses.info import info
+    from nsys_deepprof.analyses.iterations import iterations
     from nsys_deepprof.analyses.kernels import kernels
     from nsys_deepprof.analyses.launches import launches
     from nsys_deepprof.analyses.memcpy import memcpy
+    from nsys_deepprof.analyses.patterns import patterns
     from nsys_deepprof.dataset import convert
     from nsys_deepprof.errors import DeepProfError, InputError, OutputError, UsageError
     from nsys_deepprof.result import Result
@@ -41,11 +43,13 @@ _HOME = {
     "findings": "analyses.findings",
     "gaps": "analyses.gaps",
     "info": "analyses.info",
+    "iterations": "analyses.iterations",
     "kernels": "analyses.kernels",
     "launches": "analyses.launches",
     "memcpy": "analyses.memcpy",
     "narrow": "trace",
     "open_trace": "trace",
+    "patterns": "analyses.patterns",
 }
 
 __all__ = [
@@ -60,11 +64,13 @@ __all__ = [
     "findings",
     "gaps",
     "info",
+    "iterations",
     "kernels",
     "launches",
     "memcpy",
     "narrow",
     "open_trace",
+    "patterns",
 ]
 
 

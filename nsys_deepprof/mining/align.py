@@ -18,9 +18,7 @@ if TYPE_CHECKING:
 MAX_EDITS = 400
 
 
-def align(
-    symbols: NDArray[np.int32], turns: Turns, body: NDArray[np.int32]
-) -> NDArray[np.int32]:
+def align(symbols: NDArray[np.int32], turns: Turns, body: NDArray[np.int32]) -> NDArray[np.int32]:
     """Per operation of the lane, its position in `body`; -1 for extra ones and outside of turns.
 
     A turn and the body are matched by the fewest insertions and deletions (a substituted kernel

@@ -112,7 +112,19 @@ def choose(sequence: Sequence, *, unit: int | None = None) -> Choice:
 
 
 def _ranked(loops: list[Loop]) -> tuple[Loop, ...]:
-    return tuple(sorted(loops, key=lambda loop: -loop.share))
+    """One of each loop, those that explain most first.
+
+    A loop is found at several levels, through windows that noise spoils to different degrees.
+    """
+    kept: list[Loop] = []
+    for loop in sorted(loops, key=lambda loop: -loop.share):
+        period, turns = loop.cycle.period, len(loop.turns)
+        if not any(
+            0.8 <= period / other.cycle.period <= 1.25 and 0.5 <= turns / len(other.turns) <= 2
+            for other in kept
+        ):
+            kept.append(loop)
+    return tuple(kept)
 
 
 def _loops(

@@ -41,13 +41,17 @@ def _least_rotation(symbols: NDArray[np.int32]) -> int:
 
 def primitive_period(symbols: NDArray[np.int32]) -> int:
     """The length of the shortest word of which the symbols are a power; linear."""
-    size = len(symbols)
-    if size == 0:
+    period = smallest_period(symbols)
+    return period if period == 0 or len(symbols) % period == 0 else len(symbols)
+
+
+def smallest_period(symbols: NDArray[np.int32]) -> int:
+    """The least `p > 0` with `symbols[i] == symbols[i + p]` throughout; linear."""
+    if not len(symbols):
         return 0
-    border = np.zeros(size, np.int32)
+    border = np.zeros(len(symbols), np.int32)
     _borders(symbols, border)
-    period = size - int(border[-1])
-    return period if size % period == 0 else size
+    return len(symbols) - int(border[-1])
 
 
 @compiled

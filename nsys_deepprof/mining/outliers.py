@@ -52,9 +52,7 @@ def gaps_before(sequence: Sequence) -> NDArray[np.int64]:
     return gap
 
 
-def usual(
-    found: Iterations, duration_ns: NDArray[np.int64], gap_ns: NDArray[np.int64]
-) -> Usual:
+def usual(found: Iterations, duration_ns: NDArray[np.int64], gap_ns: NDArray[np.int64]) -> Usual:
     """Medians over all iterations, from the operations' durations and the gaps before them."""
     size = len(found.body)
     inside = found.position >= 0
@@ -131,9 +129,7 @@ def explain(
         )
     if not last:
         added = int(gap_ns[high]) - usual_.gap_ns[size]
-        candidates.append(
-            Explanation("gap", size, int(sequence.symbols[high]), round(added), 0)
-        )
+        candidates.append(Explanation("gap", size, int(sequence.symbols[high]), round(added), 0))
     edges = np.flatnonzero(np.diff(np.r_[False, ~matched, False].astype(np.int8)))
     for begin, end in zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True):
         before = int(position[end]) if end < len(rows) else size

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-
 class SuffixArray(NamedTuple):
     """The suffix array and the LCP array of one sequence (int32, as long as the sequence)."""
 

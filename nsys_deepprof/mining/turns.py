@@ -97,9 +97,7 @@ def _breaks(cycle: Cycle) -> NDArray[np.bool_]:
     return broken
 
 
-def _best_offset(
-    sequence: Sequence, cycle: Cycle, template: NDArray[np.int32]
-) -> tuple[int, str]:
+def _best_offset(sequence: Sequence, cycle: Cycle, template: NDArray[np.int32]) -> tuple[int, str]:
     symbols, period = sequence.symbols, cycle.period
     begins = np.flatnonzero(_breaks(cycle))
     offsets, weights = [], []
@@ -379,9 +377,7 @@ def _cut_between(
             here = template[(y1 + r) % period]
             for c in range(1, columns + 1):
                 edit = 0 if symbols[i1 + c] == here else 1
-                cost[r, c] = min(
-                    cost[r - 1, c - 1] + edit, min(cost[r - 1, c], cost[r, c - 1]) + 1
-                )
+                cost[r, c] = min(cost[r - 1, c - 1] + edit, min(cost[r - 1, c], cost[r, c - 1]) + 1)
         r, c = rows, columns
         begin, end = i2, i1 + 1
         while r > 0 and c > 0:

@@ -31,7 +31,8 @@ def variant_numbers(symbols: NDArray[np.int32], turns: Turns) -> NDArray[np.int3
     powers = np.cumprod(
         np.r_[np.uint64(1), np.full(int(lengths.max()) - 1, _FACTOR, np.uint64)], dtype=np.uint64
     )
-    mixed = _mix(symbols[at].astype(np.uint64)) * powers[np.arange(len(at)) - starts.repeat(lengths)]
+    offset = np.arange(len(at)) - starts.repeat(lengths)
+    mixed = _mix(symbols[at].astype(np.uint64)) * powers[offset]
     prints = np.add.reduceat(mixed, starts)
     _, index, inverse, count = np.unique(
         np.stack([prints, lengths.astype(np.uint64)]),
