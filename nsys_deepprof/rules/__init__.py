@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 
     from nsys_deepprof.rules.finding import Evidence, Finding
 
+RULES_VERSION = 1
+"""To be increased when a rule is added or gives another answer: runs of a batch are redone then."""
+
 GAP_RULES: tuple[Callable[[Evidence], Iterator[Finding]], ...] = (
     host.synchronises,
     host.os_waits,
