@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from nsys_deepprof.cli.batch import batch
-from nsys_deepprof.cli.commands import RunArgument, table, windowed
+from nsys_deepprof.cli.commands import NsysOption, RunArgument, say, table, windowed
 from nsys_deepprof.cli.export import export
 
 if TYPE_CHECKING:
@@ -50,13 +50,14 @@ def convert(
     force: Annotated[
         bool, typer.Option("--force", help="Replace a dataset that is there.")
     ] = False,
+    nsys: NsysOption = None,
 ) -> None:
     """Write the dataset of an export: Parquet files and a manifest."""
     from nsys_deepprof.cli.progress import conversion_progress
     from nsys_deepprof.dataset import convert as convert_run
 
     with conversion_progress() as progress:
-        done = convert_run(run, output, force=force, progress=progress)
+        done = convert_run(run, output, force=force, nsys=nsys, message=say, progress=progress)
     rows = sum(done.rows.values())
     dropped = sum(n for reasons in done.dropped.values() for n in reasons.values())
     what = "up to date" if done.up_to_date else f"{rows:,} rows"

@@ -17,12 +17,26 @@ if TYPE_CHECKING:
 RunArgument = Annotated[
     str,
     typer.Argument(
-        metavar="RUN", help="An nsys SQLite export or a converted directory.", show_default=False
+        metavar="RUN",
+        help="An nsys export (SQLite, also .gz or .zst, or a parquetdir), a converted directory, "
+        "or an .nsys-rep.",
+        show_default=False,
+    ),
+]
+
+NsysOption = Annotated[
+    str | None,
+    typer.Option(
+        "--nsys",
+        metavar="PROGRAM",
+        envvar="NSYS_DEEPPROF_NSYS",
+        help="The nsys that exports an .nsys-rep. Default: the one on PATH.",
+        show_default=False,
     ),
 ]
 
 
-def _window_options(
+def _window_options(  # noqa: PLR0917 - one for each option
     from_ms: Annotated[
         float | None,
         typer.Option("--from", metavar="MS", help="From this time on, ms from the trace's start."),
@@ -46,8 +60,9 @@ def _window_options(
             "--comm", metavar="REGEX", help="Kernels so named are communication too; repeatable."
         ),
     ] = None,
+    nsys: NsysOption = None,
 ) -> None:
-    """Declares the options that choose what of a trace is analysed."""
+    """Declares the options that choose what of a trace is analysed, and how it is opened."""
 
 
 def _row_options(
@@ -71,11 +86,21 @@ def _row_options(
     """Declares the options that say how rows are written."""
 
 
+def say(line: str) -> None:
+    """Pass on what another program said."""
+    typer.echo(line, err=True)
+
+
 def open_run(run: str, options: dict[str, Any]) -> "Trace":
     """Open `run`, narrowed by the window options, which are taken out of `options`."""
     from nsys_deepprof.trace import narrow, open_trace
 
-    trace = open_trace(run, comm_patterns=options.pop("comm") or ())
+    trace = open_trace(
+        run,
+        comm_patterns=options.pop("comm") or (),
+        nsys=options.pop("nsys"),
+        message=say,
+    )
     return narrow(
         trace,
         from_ms=options.pop("from_ms"),

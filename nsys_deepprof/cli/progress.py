@@ -12,16 +12,17 @@ if TYPE_CHECKING:
 
 @contextmanager
 def conversion_progress() -> Iterator[Callable[[str, int, int], None] | None]:
-    """A callback for `convert`: the table being read, how many are done, of how many."""
+    """A callback for `convert`: the table being read, how many rows are done, of about how many."""
     if not sys.stderr.isatty():
         yield None
         return
     from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+    rows = TextColumn("{task.completed:,} of {task.total:,} rows,")
+    columns = (TextColumn("{task.description}"), BarColumn(), rows, TimeRemainingColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as bars:
-        task = bars.add_task("reading", total=None)
+        task = bars.add_task("reading", total=0)
 
         def update(table: str, done: int, of: int) -> None:
             bars.update(task, description=f"reading {table}", completed=done, total=of)
