@@ -111,23 +111,31 @@ def _add_run(
     rows["tags"] += [{"run_id": run_id, "key": k, "value": v} for k, v in run.tags.items()]
     if not failed:
         for table in ("gpus", "patterns", "findings"):
-            rows[table] += _result_rows(home, table)
+            rows[table] += [{"run_id": run_id} | row for row in _result_rows(home, table)]
 
 
 def _result_rows(home: Path, table: str) -> list[dict[str, Any]]:
     file = home / "results" / f"{table}.parquet"
-    if not file.exists():
-        return []
     frame = pl.read_parquet(file)
     if table == "findings":
         frame = frame.with_row_index("rank", offset=1)
+        frame = frame.with_columns(_json_text(frame["evidence"]))
     if table == "gpus":
-        window = pl.col("window_ns")
+        share = pl.when(pl.col("window_ns") > 0)
         frame = frame.with_columns(
-            (pl.col(f"{part}_ns") / window).alias(f"{part}_share") for part in ("copy", "idle")
+            share.then(pl.col(f"{part}_ns") / pl.col("window_ns")).alias(f"{part}_share")
+            for part in ("copy", "idle")
         )
-    frame = frame.select(column for column in TABLES[table] if column in frame.columns)
-    return frame.to_dicts()
+    return frame.select(column for column in TABLES[table] if column != "run_id").to_dicts()
+
+
+def _json_text(column: pl.Series) -> pl.Series:
+    """Structs as JSON text, without what they do not tell."""
+    texts = [
+        json.dumps({k: v for k, v in row.items() if v is not None}, ensure_ascii=False)
+        for row in column
+    ]
+    return pl.Series(column.name, texts, dtype=pl.String)
 
 
 def utc_text(time_ns: int) -> str:

@@ -40,7 +40,13 @@ _ITERATIONS = {
     "iterations": Column(int, "iterations found; 0 where nothing repeats enough"),
     "iteration_median_ns": Column(float, "median of the iterations' durations"),
     "iteration_p95_ns": Column(float, "95th percentile of the iterations' durations"),
+    "iteration_mean_ns": Column(float, "mean of the iterations' durations"),
     "iteration_outliers": Column(int, "iterations that are slower than the others"),
+}
+
+_ITERATION_STATES = {
+    f"iteration_{state}_ns": Column(float, f"mean time within an iteration in state {state}")
+    for state in ("compute", "comm", "copy", "memset", "idle")
 }
 
 TABLES: dict[str, dict[str, Column]] = {
@@ -82,7 +88,9 @@ TABLES: dict[str, dict[str, Column]] = {
         "window_start_ns": Column(int, "first start of its work, on the trace's clock"),
         "window_end_ns": Column(int, "last end of its work"),
         **_STATES,
+        "lane": Column(str, "the lane of the iterations: GPU, process, context and stream"),
         **_ITERATIONS,
+        **_ITERATION_STATES,
     },
     "patterns": {
         "run_id": _RUN_ID,

@@ -17,6 +17,7 @@ from nsys_deepprof import __version__, sources
 from nsys_deepprof.atomic import new_file
 from nsys_deepprof.dataset import DATASET_VERSION, read_manifest
 from nsys_deepprof.replacing import replacing
+from nsys_deepprof.rules import RULES_VERSION
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -90,7 +91,12 @@ def unread(path: str) -> RunIdentity:
 
 def versions() -> dict[str, Any]:
     """Versions that a result depends on: a run done under other ones is done again."""
-    return {"tool": __version__, "dataset": DATASET_VERSION, "results": RESULTS_VERSION}
+    return {
+        "tool": __version__,
+        "dataset": DATASET_VERSION,
+        "rules": RULES_VERSION,
+        "results": RESULTS_VERSION,
+    }
 
 
 def is_done(status: RunStatus | None) -> bool:
