@@ -108,7 +108,7 @@ def iterations(
     lane's idle time before it, and its share of the summed medians of all positions).
     """
     every = mined(trace, symbols=symbols, with_copies=with_copies, unit=unit)
-    listed = [m for m in every if m.found is not None] if all_lanes else _main_lanes(every)
+    listed = [m for m in every if m.found is not None] if all_lanes else main_lanes(every)
     parts: list[pl.DataFrame] = []
     anatomies: list[pl.DataFrame] = []
     outliers: dict[str, int] = {}
@@ -130,7 +130,7 @@ def iterations(
     return Result("iterations", frame, extra, tuple(_notes(every, listed, extra["reason"])))
 
 
-def _main_lanes(every: list[Mined]) -> list[Mined]:
+def main_lanes(every: list[Mined]) -> list[Mined]:
     """Per GPU and process the lane with the most iteration time, of those that matter there."""
     chosen: list[Mined] = []
     for key in dict.fromkeys((m.lane.gpu, m.lane.global_pid) for m in every):
