@@ -56,6 +56,9 @@ class Trace:
                 "SELECT start, end, globalPid, correlationId, copyKind, srcKind, dstKind"
                 " FROM CUPTI_ACTIVITY_KIND_MEMCPY"
             )
+            self.graphs = self._rows(
+                "SELECT start, end, globalPid, correlationId FROM CUPTI_ACTIVITY_KIND_GRAPH_TRACE"
+            )
             self.memsets = self._rows(
                 "SELECT start, end, globalPid, correlationId FROM CUPTI_ACTIVITY_KIND_MEMSET"
             )
@@ -100,7 +103,7 @@ def oracle_gaps(trace: Trace) -> list[tuple[int, int, dict[str, int]]]:
         for start, end, pid, c, unified in (
             [(*k[:4], False) for k in trace.kernels]
             + [(*m[:4], m[4] in (11, 12, 13)) for m in trace.copies]
-            + [(*m[:4], False) for m in trace.memsets]
+            + [(*m[:4], False) for m in trace.memsets + trace.graphs]
         )
     ]
     operations.sort(key=lambda o: (o[0], o[2] is None, o[2] or ()))
@@ -334,6 +337,20 @@ def test_ranges_nest_and_hold_their_kernels(nvtx_text: str, tmp_path: Path) -> N
     assert inside == sum(truth.lanes[0].iterations.kernels)
 
 
+def test_graph_nodes_share_their_launch(tmp_path: Path) -> None:
+    truth = generate(SCENARIOS["graph_nodes"](2), tmp_path / "x.sqlite")
+    with closing(sqlite3.connect(tmp_path / "x.sqlite")) as connection:
+        launches = connection.execute(
+            "SELECT count(*), count(DISTINCT k.graphNodeId), min(k.start) - max(r.start)"
+            " FROM CUPTI_ACTIVITY_KIND_KERNEL k JOIN CUPTI_ACTIVITY_KIND_RUNTIME r"
+            " USING (correlationId) JOIN StringIds s ON s.id = r.nameId"
+            " WHERE s.value = 'cudaGraphLaunch_v10000' GROUP BY k.correlationId"
+        ).fetchall()
+    nodes = truth.lanes[0].iterations.kernels[0]
+    assert [row[:2] for row in launches] == [(nodes, nodes)] * 50
+    assert all(delay > 0 for *_, delay in launches)
+
+
 def test_large_trace_has_its_proportions(tmp_path: Path) -> None:
     generate(big(kernels=20_000), tmp_path / "x.sqlite")
     with closing(sqlite3.connect(tmp_path / "x.sqlite")) as connection:
@@ -353,7 +370,9 @@ def test_large_trace_has_its_proportions(tmp_path: Path) -> None:
 # ---- gaps, states and stalls
 
 
-@pytest.mark.parametrize("name", [*sorted(STALLS), "slow", "serving"])
+@pytest.mark.parametrize(
+    "name", [*sorted(STALLS), "slow", "serving", "demo", "graph_nodes", "graph_replay"]
+)
 def test_gaps_match_the_definition(name: str, tmp_path: Path) -> None:
     path = tmp_path / "x.sqlite"
     truth = generate(SCENARIOS[name](1), path)
