@@ -17,13 +17,14 @@ does not fit on these is dealt out in turn, whose cost does not grow with the de
 def first_fit(starts: Ints, ends: Ints, *, filled: int = FIRST_FIT_TRACKS) -> Ints:
     """A track number per interval, from 0 up, such that no two intervals of a track overlap.
 
-    Each interval takes, in order of start, the lowest track that is free: what runs one after
-    another stays on track 0, and nested intervals are drawn by depth. An empty interval overlaps
-    those that it lies strictly inside of. Beyond the first `filled` tracks intervals take the
-    track that has been free for longest; there are still no more tracks than intervals overlap.
+    Each interval takes, in order of start (the longest first, but for empty ones), the lowest track
+    that is free: what runs one after another stays on track 0, and nested intervals are drawn by
+    depth. An empty interval overlaps those that it lies strictly inside of. Beyond the first
+    `filled` tracks intervals take the track that has been free for longest; there are still no more
+    tracks than intervals overlap.
     """
     track = np.empty(len(starts), np.int64)
-    left = np.lexsort((ends, starts))
+    left = np.lexsort((-ends, ends > starts, starts))
     for number in range(filled):
         if len(left) == 0:
             return track

@@ -1,4 +1,4 @@
-"""Tracks of what the analyses found: gaps with their cause, blocking copies, states, queues."""
+"""Tracks of what the analyses found: iterations, loops, findings, gaps, copies, counters."""
 
 from __future__ import annotations
 
@@ -6,8 +6,11 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from nsys_deepprof.analyses.findings import findings
 from nsys_deepprof.analyses.gaps import PART_COLUMNS, gaps
-from nsys_deepprof.analyses.gpu_state import STATES
+from nsys_deepprof.analyses.gpu_state import STATE_COLUMNS, STATES
+from nsys_deepprof.analyses.iterations import iterations
+from nsys_deepprof.analyses.loop_turns import loop_turns
 from nsys_deepprof.analyses.memcpy import memcpy
 from nsys_deepprof.analyses.queue_depth import queue_depth
 from nsys_deepprof.analyses.recorded_tracks import blocking_words, stream_name
@@ -19,6 +22,81 @@ if TYPE_CHECKING:
 
 STATE_BINS = 4_096
 """Bins of the GPU-state counters, per GPU."""
+
+
+def iteration_tracks(trace: Trace, gpu_process: pl.DataFrame) -> Slices:
+    """Iterations, by their number; slow ones say so, and why. Category: iteration."""
+    rows = iterations(trace).frame
+    index = pl.format("iteration {}", "index")
+    return Slices(
+        rows.join(gpu_process, on="gpu", how="left", maintain_order="left").select(
+            "process",
+            "start_ns",
+            "end_ns",
+            "kernels",
+            *STATE_COLUMNS,
+            "variant",
+            "pattern",
+            "explanation",
+            track=pl.format("iterations of stream {} (pid {})", "stream_id", "pid"),
+            category=pl.lit("iteration"),
+            name=pl.when("outlier").then(pl.format("{} (slow)", index)).otherwise(index),
+        )
+    )
+
+
+def loop_tracks(trace: Trace, gpu_process: pl.DataFrame) -> Slices:
+    """Loops by level, each above its turns, outer levels first. Category: loop."""
+    whole = pl.format("({})x{} {}", "length", "times", "pattern")
+    level = pl.format("loops of {}, level {}", stream_name(), "level")
+    return Slices(
+        loop_turns(trace)
+        .join(gpu_process, on="gpu", how="left", maintain_order="left")
+        .select(
+            "process",
+            "start_ns",
+            "end_ns",
+            "pattern",
+            "length",
+            "times",
+            "turn",
+            track=level,
+            category=pl.lit("loop"),
+            name=pl.when(pl.col("turn").is_null()).then(whole).otherwise("pattern"),
+        )
+    )
+
+
+def finding_tracks(trace: Trace, gpu_process: pl.DataFrame) -> Slices:
+    """The dearest places of each finding, named by it; findings in their order of rank.
+    Category: finding."""
+    ranked = findings(trace).frame.with_row_index("rank", offset=1)
+    places = ranked.select(
+        "rank",
+        "kind",
+        "title",
+        "severity",
+        "advice",
+        pl.col("evidence").struct.field("rows").alias("place"),
+    )
+    return Slices(
+        places.explode("place")
+        .filter(pl.col("place").is_not_null())
+        .unnest("place")
+        .join(gpu_process, on="gpu", how="inner", maintain_order="left")
+        .select(
+            "process",
+            "start_ns",
+            "end_ns",
+            "title",
+            "advice",
+            "lost_ns",
+            severity=pl.col("severity").cast(pl.String),
+            track=pl.lit("findings (dearest places)"),
+            category=pl.lit("finding"),
+            name=pl.format("{}. {}", "rank", "kind"),
+        )
+    )
 
 
 def gap_tracks(trace: Trace, gpu_process: pl.DataFrame, *, min_gap_ns: int) -> Slices:

@@ -8,7 +8,10 @@ import polars as pl
 
 from nsys_deepprof.analyses.added_tracks import (
     blocking_copy_tracks,
+    finding_tracks,
     gap_tracks,
+    iteration_tracks,
+    loop_tracks,
     queue_counters,
     state_counters,
 )
@@ -34,6 +37,9 @@ def timeline_tracks(
     gpus = _gpu_processes(trace)
     gpu_process = gpus.select("gpu", "process")
     layers: list[Slices | Counters] = [
+        iteration_tracks(trace, gpu_process),
+        loop_tracks(trace, gpu_process),
+        finding_tracks(trace, gpu_process),
         gap_tracks(trace, gpu_process, min_gap_ns=min_gap_ns),
         blocking_copy_tracks(trace, gpu_process),
         state_counters(trace, gpu_process),

@@ -32,10 +32,16 @@ def overlap(a: tuple[int, int], b: tuple[int, int]) -> bool:
 
 
 def greedy(intervals: list[tuple[int, int]]) -> list[int]:
-    """Each in order of start onto the lowest track whose last interval is over."""
+    """Each in order of start onto the lowest track whose last interval is over; of those that start
+    together the empty ones first, then the longest."""
+
+    def order(i: int) -> tuple[int, bool, int]:
+        start, end = intervals[i]
+        return start, end > start, -end
+
     last_end: list[int] = []
     track = [0] * len(intervals)
-    for i in sorted(range(len(intervals)), key=lambda i: intervals[i]):
+    for i in sorted(range(len(intervals)), key=order):
         start, end = intervals[i]
         free = [t for t, over in enumerate(last_end) if over <= start]
         if not free:
