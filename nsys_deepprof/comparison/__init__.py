@@ -1,0 +1,1 @@
+"""Comparing runs: names paired, bodies laid against each other, durations tested."""

@@ -1,0 +1,104 @@
+"""Two iteration bodies laid against each other, wherever each was cut."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from nsys_deepprof.mining.align import align
+from nsys_deepprof.mining.turns import Turns
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+WINDOW_LENGTHS = (8, 3, 1)
+"""Windows that occur once in each body vote for the rotation: long ones first."""
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Places of two bodies side by side, in order: `a[i]` beside `b[i]`, -1 where one has none.
+
+    `equal[i]`: both have the place, with the same work. Two different operations share a column
+    where one stands exactly where the other was.
+    """
+
+    a: NDArray[np.int64]
+    b: NDArray[np.int64]
+    equal: NDArray[np.bool_]
+
+    @property
+    def similarity(self) -> float:
+        """Share of both bodies' places that are equal."""
+        places = int((self.a >= 0).sum() + (self.b >= 0).sum())
+        return 2 * int(self.equal.sum()) / places if places else 0.0
+
+
+def best_rotation(a: NDArray[np.int32], b: NDArray[np.int32]) -> int:
+    """How far to turn `b` to the left so that it begins where `a` begins.
+
+    The rotation that most windows with one occurrence in each vote for; 0 where there is none.
+    """
+    for length in WINDOW_LENGTHS:
+        if min(len(a), len(b)) < length:
+            continue
+        places_a, places_b = _unique_windows(a, b, length)
+        if len(places_a):
+            turn = (places_b - places_a) % len(b)
+            votes = np.bincount(turn, minlength=len(b))
+            # Of equal votes the one of the earliest work of `a`.
+            best = votes == votes.max()
+            return int(turn[np.argmax(best[turn])])
+    return 0
+
+
+def lay_out(a: NDArray[np.int32], b: NDArray[np.int32]) -> Columns:
+    """The columns of two bodies that begin at the same place."""
+    whole = Turns(np.array([0]), np.array([len(b)]), np.array([0]), 0, "given")
+    position = align(b, whole, a).astype(np.int64)
+    matched_b = np.flatnonzero(position >= 0)
+    matched_a = position[matched_b]
+    # Between two matches lie stretches of either body; stretches of one length are replacements.
+    edges_a = np.r_[-1, matched_a, len(a)]
+    edges_b = np.r_[-1, matched_b, len(b)]
+    parts_a, parts_b = [], []
+    for i in range(len(edges_a) - 1):
+        only_a = np.arange(edges_a[i] + 1, edges_a[i + 1])
+        only_b = np.arange(edges_b[i] + 1, edges_b[i + 1])
+        if len(only_a) == len(only_b):
+            parts_a.append(only_a)
+            parts_b.append(only_b)
+        else:
+            parts_a += [only_a, np.full(len(only_b), -1)]
+            parts_b += [np.full(len(only_a), -1), only_b]
+        parts_a.append(edges_a[i + 1 : i + 2])
+        parts_b.append(edges_b[i + 1 : i + 2])
+    column_a, column_b = np.concatenate(parts_a)[:-1], np.concatenate(parts_b)[:-1]
+    both = (column_a >= 0) & (column_b >= 0)
+    equal = both.copy()
+    equal[both] = a[column_a[both]] == b[column_b[both]]
+    return Columns(column_a.astype(np.int64), column_b.astype(np.int64), equal)
+
+
+def _unique_windows(
+    a: NDArray[np.int32], b: NDArray[np.int32], length: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Places of the cyclic windows that occur exactly once in each body."""
+    windows = np.concatenate([_windows(a, length), _windows(b, length)])
+    _, code = np.unique(windows, axis=0, return_inverse=True)
+    code = code.reshape(-1)
+    size = int(code.max()) + 1
+    code_a, code_b = code[: len(a)], code[len(a) :]
+    once = (np.bincount(code_a, minlength=size) == 1) & (np.bincount(code_b, minlength=size) == 1)
+    place_a, place_b = np.zeros(size, np.int64), np.zeros(size, np.int64)
+    place_a[code_a], place_b[code_b] = np.arange(len(a)), np.arange(len(b))
+    return place_a[once], place_b[once]
+
+
+def _windows(body: NDArray[np.int32], length: int) -> NDArray[np.int32]:
+    windows: NDArray[np.int32] = body[
+        (np.arange(len(body))[:, None] + np.arange(length)) % len(body)
+    ]
+    return windows
