@@ -24,7 +24,7 @@ from fixtures.names import unseen
 from fixtures.nest import is_exact, loop, loop_spans, nest_size, nest_text
 from fixtures.scenarios import ACCURACY, SCENARIOS, STALLS, WITHOUT_ITERATIONS, big, job, pair
 from fixtures.schema import GENERATIONS
-from fixtures.stalls import GAP_CAUSES, KINDS, stalled
+from fixtures.stalls import GAP_CAUSES, KINDS, planted, stalled
 from fixtures.steps import Style
 from fixtures.training import training
 
@@ -435,6 +435,11 @@ def test_blocking_stalls_block_the_host() -> None:
     for kind in KINDS:
         stalls = generate(stalled(seed=1, kinds=(kind,), iterations=6)).stalls
         assert all((s.host_blocked_ns > 0) == (kind in blocking) for s in stalls), kind
+
+
+def test_stalls_and_outliers_do_not_mix() -> None:
+    with pytest.raises(ValueError, match="outliers"):
+        planted(ACCURACY["slow"](0), [])
 
 
 def test_healthy_run_is_busy() -> None:
