@@ -71,6 +71,7 @@ ANATOMY_SCHEMA: dict[str, pl.DataType] = {
     "name": pl.String(),
     "present_share": pl.Float64(),
     "median_ns": pl.Float64(),
+    "p5_ns": pl.Float64(),
     "p95_ns": pl.Float64(),
     "gap_median_ns": pl.Float64(),
     "gap_p95_ns": pl.Float64(),
@@ -206,6 +207,7 @@ def _anatomy(
         .group_by("position")
         .agg(
             pl.len().alias("times"),
+            pl.col("run_ns").quantile(0.05, "nearest").alias("p5_ns"),
             pl.col("run_ns").quantile(0.95, "nearest").alias("p95_ns"),
             pl.col("gap_ns").quantile(0.95, "nearest").alias("gap_p95_ns"),
         )

@@ -8,11 +8,19 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 import polars as pl
 
+from nsys_deepprof.analyses.anatomy import iteration_bars, iteration_gaps, median_iteration
+from nsys_deepprof.analyses.communication import communication
+from nsys_deepprof.analyses.depth_bins import depth_bins
 from nsys_deepprof.analyses.findings import findings
 from nsys_deepprof.analyses.gaps import all_gaps, gaps
+from nsys_deepprof.analyses.gpu_state import STATE_COLUMNS
 from nsys_deepprof.analyses.info import info
+from nsys_deepprof.analyses.iterations import iterations
 from nsys_deepprof.analyses.kernels import kernels
+from nsys_deepprof.analyses.launches import launches
 from nsys_deepprof.analyses.memcpy import memcpy
+from nsys_deepprof.analyses.mined import mined
+from nsys_deepprof.analyses.nest_blocks import Block, nest_blocks
 from nsys_deepprof.analyses.timeline import timeline
 
 if TYPE_CHECKING:
@@ -24,6 +32,13 @@ if TYPE_CHECKING:
 LISTED_GAPS = 100
 LISTED_COPIES = 100
 LISTED_KERNELS = 400
+LISTED_ITERATIONS = 500
+LISTED_LANES = 60
+DRAWN_LANES = 8
+DRAWN_QUEUES = 4
+DRAWN_ITERATIONS = 240
+"""Columns of a chart: above so many iterations of a lane, each stands for several."""
+
 DRAWN_COPIES = 600
 """Above so many copies a chart draws the dearest ones and groups the rest."""
 
@@ -61,9 +76,37 @@ class ReportData:
     info: Result
     findings: Result
     timeline: pl.DataFrame
+    iterations: Section | Skipped
+    nests: tuple[LaneNest, ...]
+    anatomy: Anatomy | None
     gaps: Section | Skipped
     copies: Section | Skipped
     kernels: Section | Skipped
+    launches: Section | Skipped
+    communication: Section | Skipped
+
+
+@dataclass(frozen=True)
+class LaneNest:
+    """The loop nest of one lane of `events` operations; no blocks where it is too long to fold."""
+
+    lane: str
+    events: int
+    blocks: tuple[Block, ...]
+
+
+@dataclass(frozen=True)
+class Anatomy:
+    """The median iteration of one lane. `bars` and `gaps`: see `analyses.anatomy`; `positions` are
+    the lane's rows of `anatomy` of `iterations`."""
+
+    lane: str
+    index: int
+    start_ns: int
+    end_ns: int
+    bars: pl.DataFrame
+    gaps: pl.DataFrame
+    positions: pl.DataFrame
 
 
 def report_data(trace: Trace) -> ReportData:
@@ -76,16 +119,73 @@ def report_data(trace: Trace) -> ReportData:
             return Skipped("no_data", "This capture holds no GPU activity.")
         return part(trace)
 
+    repeats = look(_iterations)
     return ReportData(
         source=trace.source,
         origin_ns=trace.span_ns()[0],
         info=facts,
         findings=findings(trace),
         timeline=timeline(trace),
+        iterations=repeats,
+        nests=() if isinstance(repeats, Skipped) else _nests(trace, repeats.result),
+        anatomy=None if isinstance(repeats, Skipped) else _anatomy(trace, repeats.result),
         gaps=look(_gaps),
         copies=look(_copies),
         kernels=look(_kernels),
+        launches=look(_launches),
+        communication=look(_communication),
     )
+
+
+def _iterations(trace: Trace) -> Section:
+    found = iterations(trace)
+    return Section(
+        replace(found, frame=_listed_iterations(found.frame)),
+        found.frame.height,
+        {"columns": iteration_columns(found.frame)},
+    )
+
+
+def _nests(trace: Trace, found: Result) -> tuple[LaneNest, ...]:
+    """The nests of the lanes that stand for their GPU; of the busiest lanes where none does."""
+    every = mined(trace)
+    main = found.frame["lane"].unique().to_list()
+    chosen = [m for m in every if m.lane.label in main] if main else every[:DRAWN_LANES]
+    anatomy = found.extra["anatomy"]
+    nests: dict[tuple[Block, ...], LaneNest] = {}
+    for one in sorted(chosen, key=lambda m: m.lane.gpu) if main else chosen:
+        blocks = nest_blocks(one, anatomy.filter(pl.col("lane") == one.lane.label))
+        nests[blocks] = LaneNest(one.lane.label, len(one.lane.sequence), blocks)
+    return tuple(nests.values())[:DRAWN_LANES]
+
+
+def _anatomy(trace: Trace, found: Result) -> Anatomy | None:
+    if found.frame.height == 0:
+        return None
+    lane = found.frame["lane"][0]
+    row = median_iteration(found.frame.filter(pl.col("lane") == lane))
+    place = {key: row[key] for key in ("gpu", "start_ns", "end_ns")}
+    return Anatomy(
+        lane=lane,
+        index=row["index"],
+        start_ns=row["start_ns"],
+        end_ns=row["end_ns"],
+        bars=iteration_bars(trace, **place),
+        gaps=iteration_gaps(trace, **place),
+        positions=found.extra["anatomy"].filter(pl.col("lane") == lane),
+    )
+
+
+def _launches(trace: Trace) -> Section | Skipped:
+    if not trace.has("api_calls"):
+        return Skipped("unknown", "No CUDA API calls were traced: launches and queues are unknown.")
+    found = launches(trace)
+    busiest = found.frame.filter(pl.col("launched") > 0)["lane"].head(DRAWN_QUEUES).to_list()
+    return _section(found, LISTED_LANES, {"depths": depth_bins(trace, busiest)})
+
+
+def _communication(trace: Trace) -> Section:
+    return _section(communication(trace), LISTED_LANES, {})
 
 
 def _gaps(trace: Trace) -> Section:
@@ -174,3 +274,38 @@ def copy_points(copies: pl.DataFrame, *, max_points: int = DRAWN_COPIES) -> pl.D
         .select(drawn.columns)
     )
     return pl.concat([kept, grouped])
+
+
+def iteration_columns(rows: pl.DataFrame, *, max_columns: int = DRAWN_ITERATIONS) -> pl.DataFrame:
+    """Iterations as columns of a chart, of at most `max_columns` per lane.
+
+    Each stands for as many iterations in a row; the states are means over them and add up to
+    `mean_ns`. Columns: lane, gpu, first_index, last_index, iterations, outliers, mean_ns, max_ns,
+    compute_ns, comm_ns, copy_ns, memset_ns, idle_ns (floats), explanation (of the slowest outlier).
+    """
+    step = (pl.len().over("lane") + max_columns - 1) // max_columns
+    slowest = pl.col("duration_ns").filter("outlier").arg_max()
+    return (
+        rows.with_columns((pl.int_range(pl.len()).over("lane") // step).alias("column"))
+        .group_by("lane", "gpu", "column", maintain_order=True)
+        .agg(
+            pl.col("index").first().alias("first_index"),
+            pl.col("index").last().alias("last_index"),
+            pl.len().cast(pl.Int64).alias("iterations"),
+            pl.col("outlier").sum().cast(pl.Int64).alias("outliers"),
+            pl.col("duration_ns").mean().alias("mean_ns"),
+            pl.col("duration_ns").max().alias("max_ns"),
+            *(pl.col(state).mean() for state in STATE_COLUMNS),
+            pl.col("explanation").filter("outlier").get(slowest, null_on_oob=True),
+        )
+        .drop("column")
+    )
+
+
+def _listed_iterations(rows: pl.DataFrame) -> pl.DataFrame:
+    """Every outlier, slowest first, up to the limit, and then the first of the others."""
+    return rows.sort(
+        pl.col("outlier").not_(),
+        pl.when("outlier").then(-pl.col("duration_ns")),
+        maintain_order=True,
+    ).head(LISTED_ITERATIONS)

@@ -96,8 +96,8 @@ def gap_histogram(histogram: pl.DataFrame, *, weight: str) -> Drawing:
         pl.col("from_ns", "to_ns").cast(pl.Float64),
         (pl.col("total_ns") / 1e6).alias("total_ms"),
         "gaps",
-        _texts(histogram, "total", lambda r: format_ns(r["total_ns"])),
-        _texts(
+        texts(histogram, "total", lambda r: format_ns(r["total_ns"])),
+        texts(
             histogram, "length", lambda r: f"{format_ns(r['from_ns'])} to {format_ns(r['to_ns'])}"
         ),
     ).with_columns(pl.col(field).cum_sum().over("from_ns").alias("high"))
@@ -148,10 +148,10 @@ def copies(points: pl.DataFrame, kinds: pl.DataFrame) -> Drawing:
         "bytes",
         "throughput_gbps",
         "copies",
-        _texts(points, "size", lambda r: format_bytes(r["bytes"])),
-        _texts(points, "rate", lambda r: format_rate(r["throughput_gbps"])),
-        _texts(points, "time", lambda r: format_ns(r["total_ns"])),
-        _texts(points, "exposed", lambda r: format_ns(r["exposed_ns"])),
+        texts(points, "size", lambda r: format_bytes(r["bytes"])),
+        texts(points, "rate", lambda r: format_rate(r["throughput_gbps"])),
+        texts(points, "time", lambda r: format_ns(r["total_ns"])),
+        texts(points, "exposed", lambda r: format_ns(r["exposed_ns"])),
     )
     order = ["blocking", "not blocking", "unknown"]
     paint = alt.Scale(
@@ -201,11 +201,11 @@ def copies(points: pl.DataFrame, kinds: pl.DataFrame) -> Drawing:
         return alone
     lines = alt.Chart(ceilings).mark_rule(strokeDash=[4, 3], color=colour("muted"))
     lines = lines.encode(y="gbps:Q", tooltip=alt.Tooltip("label:N", title="ceiling"))
-    texts = alt.Chart(ceilings).mark_text(
+    labels_of = alt.Chart(ceilings).mark_text(
         align="left", baseline="bottom", dx=4, dy=-2, fontSize=11, color=colour("muted")
     )
-    texts = texts.encode(y="gbps:Q", x=alt.value(0), text="label:N")
-    return alt.layer(lines, marks, texts).properties(width="container", height=320)
+    labels_of = labels_of.encode(y="gbps:Q", x=alt.value(0), text="label:N")
+    return alt.layer(lines, marks, labels_of).properties(width="container", height=320)
 
 
 def _ceilings(kinds: pl.DataFrame) -> pl.DataFrame:
@@ -220,5 +220,29 @@ def _ceilings(kinds: pl.DataFrame) -> pl.DataFrame:
     return pl.DataFrame(rows, schema={"gbps": pl.Float64, "label": pl.String})
 
 
-def _texts(frame: pl.DataFrame, name: str, text: Callable[[dict[str, Any]], str]) -> pl.Series:
+def texts(frame: pl.DataFrame, name: str, text: Callable[[dict[str, Any]], str]) -> pl.Series:
     return pl.Series(name, [text(row) for row in frame.iter_rows(named=True)], dtype=pl.String)
+
+
+def queue_depth(bins: pl.DataFrame, origin_ns: int) -> Drawing:
+    """The queue of one stream over time: the largest depth of each bin, and the mean in front."""
+    rows = bins.select(
+        ((pl.col("start_ns") - origin_ns) / 1e6).alias("t"), "depth_mean", "depth_max"
+    )
+    x = alt.X("t:Q", title="ms from the start of the trace", scale=alt.Scale(nice=False))
+    tooltip = [
+        alt.Tooltip("t:Q", title="from ms", format=",.3f"),
+        alt.Tooltip("depth_mean:Q", title="mean depth", format=",.1f"),
+        alt.Tooltip("depth_max:Q", title="largest", format=","),
+    ]
+    most = (
+        alt.Chart(rows)
+        .mark_area(interpolate="step-after", opacity=0.28, color=colour("accent"))
+        .encode(x=x, y=alt.Y("depth_max:Q", title="launches waiting"), tooltip=tooltip)
+    )
+    mean = (
+        alt.Chart(rows)
+        .mark_line(interpolate="step-after", strokeWidth=1.4, color=colour("accent"))
+        .encode(x=x, y="depth_mean:Q", tooltip=tooltip)
+    )
+    return alt.layer(most, mean).properties(width="container", height=110)

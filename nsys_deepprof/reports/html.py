@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from nsys_deepprof import __version__
-from nsys_deepprof.analyses.report_data import Section, Skipped
+from nsys_deepprof.analyses.report_data import DRAWN_LANES, Section, Skipped
 from nsys_deepprof.definitions import DEFINITIONS
 from nsys_deepprof.names import visible
-from nsys_deepprof.reports import charts, timeline_chart
+from nsys_deepprof.reports import charts, iteration_charts, timeline_chart
 from nsys_deepprof.reports.page import render_page
 from nsys_deepprof.reports.palette import with_css_variables
 from nsys_deepprof.reports.verdict import verdict
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from nsys_deepprof.reports.charts import Drawing
 
 SCRIPTS = ("vega.js", "charts.js", "timeline.js", "tables.js")
+
+LISTED_POSITIONS = 60
 
 JAVASCRIPT_SAFE = 2**53
 
@@ -42,6 +44,11 @@ def render(data: ReportData) -> str:
         "name": PurePath(data.source).name,
         "gpu_names": Counter(data.info.frame["name"].to_list()),
         "states": [(state, charts.STATE_LABELS[state]) for state in timeline_chart.STATES],
+        "positions": _top_positions(data),
+        "iteration_lanes": _drawn_lanes(data),
+        "depth_lanes": []
+        if isinstance(data.launches, Skipped)
+        else data.launches.frames["depths"]["lane"].unique(maintain_order=True).to_list(),
         "verdict": verdict(data.findings),
         "evidence_words": _evidence_words,
         "definitions": DEFINITIONS,
@@ -62,6 +69,17 @@ def _drawings(data: ReportData, timeline: dict[str, Any]) -> dict[str, Drawing]:
         span = timeline["gpus"], timeline["from_ms"], timeline["to_ms"]
         drawings["timeline-overview"] = timeline_chart.timeline_overview(*span)
         drawings["timeline-detail"] = timeline_chart.timeline_detail(*span)
+    if isinstance(data.iterations, Section):
+        columns = data.iterations.frames["columns"]
+        for number, lane in enumerate(_drawn_lanes(data)):
+            mine = columns.filter(pl.col("lane") == lane)
+            drawings[f"iterations-{number}"] = iteration_charts.iteration_times(mine)
+    if data.anatomy is not None:
+        drawings["anatomy-chart"] = iteration_charts.anatomy(data.anatomy)
+    if isinstance(data.launches, Section):
+        depths = data.launches.frames["depths"]
+        for number, (_, mine) in enumerate(depths.group_by("lane", maintain_order=True)):
+            drawings[f"depth-{number}"] = charts.queue_depth(mine, data.origin_ns)
     if isinstance(data.gaps, Section) and data.gaps.frames["histogram"].height:
         histogram = data.gaps.frames["histogram"]
         drawings["gap-time"] = charts.gap_histogram(histogram, weight="total_ns")
@@ -70,6 +88,20 @@ def _drawings(data: ReportData, timeline: dict[str, Any]) -> dict[str, Drawing]:
         kinds = data.copies.result.extra["kinds"]
         drawings["copy-sizes"] = charts.copies(data.copies.frames["points"], kinds)
     return drawings
+
+
+def _drawn_lanes(data: ReportData) -> list[str]:
+    if isinstance(data.iterations, Skipped):
+        return []
+    columns = data.iterations.frames["columns"]
+    return columns["lane"].unique(maintain_order=True).head(DRAWN_LANES).to_list()
+
+
+def _top_positions(data: ReportData) -> pl.DataFrame:
+    if data.anatomy is None:
+        return pl.DataFrame()
+    rows = data.anatomy.positions
+    return rows.sort("share", descending=True, nulls_last=True).head(LISTED_POSITIONS)
 
 
 def _evidence_words(evidence: dict[str, Any]) -> list[tuple[str, str]]:
@@ -104,11 +136,23 @@ def _timeline_marks(data: ReportData) -> dict[str, list[list[Any]]]:
     """What the timeline draws exactly, whatever the zoom: per lane, rows of gpu, from and to in
     ms, colour, opacity, text."""
 
-    def mark(row: dict[str, Any], paint: str, text: str) -> list[Any]:
+    def mark(row: dict[str, Any], paint: str, text: str, opacity: float = 1) -> list[Any]:
         start, end = row["start_ns"] - data.origin_ns, row["end_ns"] - data.origin_ns
-        return [row["gpu"], start / 1e6, end / 1e6, paint, 1, text]
+        return [row["gpu"], start / 1e6, end / 1e6, paint, opacity, text]
 
     marks: dict[str, list[list[Any]]] = {}
+    if isinstance(data.iterations, Section):
+        marks["iterations"] = [
+            mark(
+                row,
+                "mark-slow" if row["outlier"] else "muted",
+                f"iteration {row['index']}: {format_ns(row['duration_ns'])}"
+                + (f"\nslow: {visible(row['explanation'], 200)}" if row["explanation"] else ""),
+                # Neighbours are told apart by their shade.
+                opacity=0.85 if row["index"] % 2 else 0.5,
+            )
+            for row in data.iterations.result.frame.iter_rows(named=True)
+        ]
     if isinstance(data.gaps, Section):
         marks["gaps"] = [
             mark(
@@ -136,9 +180,12 @@ def _timeline_marks(data: ReportData) -> dict[str, list[list[Any]]]:
 
 def _downloads(data: ReportData) -> dict[str, pl.DataFrame]:
     parts: dict[str, Section | Skipped] = {
+        "iterations": data.iterations,
         "gaps": data.gaps,
         "memcpy": data.copies,
         "kernels": data.kernels,
+        "launches": data.launches,
+        "communication": data.communication,
     }
     found = {name: part.result.frame for name, part in parts.items() if isinstance(part, Section)}
     return {"gpus": data.info.frame, "findings": data.findings.frame, **found}

@@ -1,0 +1,217 @@
+"""Charts of iterations: one after another, and one of them from the inside."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import altair as alt
+import polars as pl
+
+from nsys_deepprof.names import shorten, visible
+from nsys_deepprof.reports.charts import CAUSE_LABELS, STATE_LABELS, texts
+from nsys_deepprof.reports.palette import colour
+from nsys_deepprof.units import format_ns
+
+if TYPE_CHECKING:
+    from nsys_deepprof.analyses.report_data import Anatomy
+    from nsys_deepprof.reports.charts import Drawing
+
+STATES = ("compute", "comm", "copy", "memset", "idle")
+
+_STATE_SCALE = alt.Scale(domain=list(STATES), range=[colour(f"state-{s}") for s in STATES])
+ROW_HEIGHT = 30
+NAME_WIDTH = 80
+
+
+def iteration_times(columns: pl.DataFrame) -> Drawing:
+    """The iterations of one lane: a column each, its height the time, split by GPU state.
+
+    `columns`: the lane's rows of `analyses.report_data.iteration_columns`.
+    """
+    told = columns.with_columns(
+        texts(columns, "time", lambda r: format_ns(r["mean_ns"])),
+        texts(columns, "longest", lambda r: format_ns(r["max_ns"])),
+        texts(
+            columns,
+            "which",
+            lambda r: (
+                f"{r['first_index']}"
+                if r["iterations"] == 1
+                else f"{r['first_index']} to {r['last_index']} (mean)"
+            ),
+        ),
+        texts(columns, "why", lambda r: visible(r["explanation"] or "", 200)),
+        (pl.col("max_ns") / 1e6).alias("max_ms"),
+        (pl.col("first_index") - 0.5).alias("from"),
+        (pl.col("last_index") + 0.5).alias("until"),
+    )
+    rows = (
+        told.unpivot(
+            [f"{state}_ns" for state in STATES],
+            index=["from", "until", "which", "time"],
+            variable_name="state",
+            value_name="ns",
+        )
+        .with_columns(pl.col("state").str.strip_suffix("_ns"), pl.col("ns").cum_sum().over("from"))
+        .with_columns(
+            (pl.col("ns") / 1e6).alias("high"),
+            (pl.col("ns").shift(1).over("from").fill_null(0) / 1e6).alias("low"),
+            pl.col("state").replace_strict(STATE_LABELS).alias("label"),
+        )
+        .with_columns((pl.col("high") - pl.col("low")).alias("ms"))
+        .filter(pl.col("high") > pl.col("low"))
+        .drop("ns")
+    )
+    x = alt.X(
+        "from:Q",
+        title="iteration",
+        scale=alt.Scale(nice=False, zero=False),
+        axis=alt.Axis(tickMinStep=1, grid=False, format="d"),
+    )
+    bars = (
+        alt.Chart(rows)
+        .mark_rect(stroke=colour("panel"), strokeWidth=0.6 if columns.height <= 120 else 0)
+        .encode(
+            x=x,
+            x2="until:Q",
+            y=alt.Y("low:Q", title="ms"),
+            y2="high:Q",
+            color=alt.Color("state:N", scale=_STATE_SCALE, legend=None),
+            tooltip=[
+                alt.Tooltip("which:N", title="iteration"),
+                alt.Tooltip("time:N"),
+                alt.Tooltip("label:N", title="state"),
+                alt.Tooltip("ms:Q", title="ms in it", format=",.3f"),
+            ],
+        )
+    )
+    slow = told.filter(pl.col("outliers") > 0).select(
+        ((pl.col("from") + pl.col("until")) / 2).alias("middle"),
+        "max_ms",
+        "which",
+        "longest",
+        "why",
+    )
+    if slow.height == 0:
+        alone: alt.Chart = bars.properties(width="container", height=130)
+        return alone
+    marks = (
+        alt.Chart(slow)
+        .mark_point(
+            shape="triangle-down", filled=True, size=70, color=colour("mark-slow"), yOffset=-8
+        )
+        .encode(
+            x=alt.X("middle:Q"),
+            y="max_ms:Q",
+            tooltip=[
+                alt.Tooltip("which:N", title="slow"),
+                alt.Tooltip("longest:N", title="time"),
+                alt.Tooltip("why:N"),
+            ],
+        )
+    )
+    return alt.layer(bars, marks).properties(width="container", height=130)
+
+
+def anatomy(one: Anatomy) -> Drawing:
+    """One iteration: a row per stream with what runs on it, and a row of the gaps of the GPU.
+
+    Kernels of one name have one of three shades of their state's colour.
+    """
+    bars = one.bars.with_columns(
+        ((pl.col("start_ns") - one.start_ns) / 1e6).alias("a"),
+        ((pl.col("end_ns") - one.start_ns) / 1e6).alias("b"),
+        _told_apart(one.bars["lane"]),
+        pl.col("name")
+        .hash(seed=0)
+        .mod(3)
+        .replace_strict({0: 1.0, 1: 0.82, 2: 0.64})
+        .alias("shade"),
+        pl.when("blocking")
+        .then(pl.lit("blocking copy"))
+        .otherwise(pl.col("state").replace_strict(STATE_LABELS))
+        .alias("kind"),
+        texts(one.bars, "what", lambda r: shorten(visible(r["name"] or "—"), NAME_WIDTH)),
+        texts(one.bars, "time", lambda r: format_ns(r["busy_ns"])),
+    ).select("lane", "a", "b", "shade", "kind", "what", "time", "ops")
+    rows = sorted(set(bars["lane"]))
+    gaps = one.gaps.with_columns(
+        ((pl.col("start_ns") - one.start_ns) / 1e6).alias("a"),
+        ((pl.col("end_ns") - one.start_ns) / 1e6).alias("b"),
+        pl.lit("idle gaps").alias("lane"),
+        texts(one.gaps, "time", lambda r: format_ns(r["end_ns"] - r["start_ns"])),
+        pl.col("cause").replace_strict(CAUSE_LABELS).alias("why"),
+        texts(one.gaps, "after", lambda r: shorten(visible(r["prev_op"] or "—"), NAME_WIDTH)),
+        texts(one.gaps, "before", lambda r: shorten(visible(r["next_op"] or "—"), NAME_WIDTH)),
+    ).select("lane", "a", "b", "time", "why", "cause", "after", "before")
+    kinds = [*STATE_LABELS.values(), "blocking copy"]
+    paint = [colour(f"state-{state}") for state in STATE_LABELS] + [colour("mark-blocking")]
+    lanes = alt.Y(
+        "lane:N",
+        title=None,
+        scale=alt.Scale(domain=[*rows, "idle gaps"], paddingInner=0.25, paddingOuter=0.1),
+        axis=alt.Axis(ticks=False, domain=False, labelLimit=110),
+    )
+    length_ms = (one.end_ns - one.start_ns) / 1e6
+    x = alt.X(
+        "a:Q",
+        title="ms from the start of the iteration",
+        scale=alt.Scale(domain=[0, length_ms], nice=False),
+    )
+    work = (
+        alt.Chart(bars)
+        .mark_rect(stroke=colour("panel"), strokeWidth=0.3, clip=True)
+        .encode(
+            x=x,
+            x2="b:Q",
+            y=lanes,
+            color=alt.Color("kind:N", scale=alt.Scale(domain=kinds, range=paint), legend=None),
+            opacity=alt.Opacity("shade:Q", scale=None),
+            tooltip=[
+                alt.Tooltip("what:N", title="first"),
+                alt.Tooltip("kind:N"),
+                alt.Tooltip("ops:Q", title="operations"),
+                alt.Tooltip("time:N"),
+            ],
+        )
+    )
+    causes = list(CAUSE_LABELS)
+    idle = (
+        alt.Chart(gaps)
+        .mark_rect(clip=True)
+        .encode(
+            x=x,
+            x2="b:Q",
+            y=lanes,
+            fill=alt.Fill(
+                "cause:N",
+                scale=alt.Scale(domain=causes, range=[colour(f"cause-{c}") for c in causes]),
+                legend=None,
+            ),
+            tooltip=[
+                alt.Tooltip("time:N", title="idle"),
+                alt.Tooltip("why:N", title="cause"),
+                alt.Tooltip("after:N"),
+                alt.Tooltip("before:N"),
+            ],
+        )
+    )
+    layers = (work, idle) if gaps.height else (work,)
+    return alt.layer(*layers).properties(
+        width="container", height=ROW_HEIGHT * (len(rows) + bool(gaps.height))
+    )
+
+
+def _told_apart(lanes: pl.Series) -> pl.Series:
+    """Labels of lanes of one GPU without the parts that all of them share."""
+    distinct = lanes.unique().drop_nulls()
+    parts = [label.split("/")[1:] for label in distinct]
+    varying = [k for k in range(3) if len({p[k] for p in parts}) > 1] or [2]
+    short = {
+        label: " ".join(p[k] for k in varying) for label, p in zip(distinct, parts, strict=True)
+    }
+    return pl.Series(
+        "lane",
+        ["unified memory" if label is None else short[label] for label in lanes],
+        dtype=pl.String,
+    )
