@@ -179,16 +179,38 @@ def state_counters(trace: Trace, gpu_process: pl.DataFrame) -> Counters:
     )
 
 
-def queue_counters(trace: Trace, gpu_process: pl.DataFrame) -> Counters:
-    """Launches that wait on each stream, at each change: see `queue_depth`."""
+def queue_counters(
+    trace: Trace, gpu_process: pl.DataFrame, *, max_changes: int | None = None
+) -> Counters:
+    """Launches that wait on each stream, at each change: see `queue_depth`.
+
+    Of a stream with more than `max_changes` the deepest in each of so many equal bins of time.
+    """
+    depths = queue_depth(trace)
+    if max_changes is not None:
+        depths = _thinned(depths, max_changes)
     return Counters(
         "launches",
-        queue_depth(trace)
-        .join(gpu_process, on="gpu", how="left", maintain_order="left")
-        .select(
+        depths.join(gpu_process, on="gpu", how="left", maintain_order="left").select(
             "process",
             "time_ns",
             track=pl.concat_str(pl.lit("queue depth of "), stream_name()),
             value=pl.col("depth").cast(pl.Float64),
         ),
+    )
+
+
+def _thinned(depths: pl.DataFrame, max_changes: int) -> pl.DataFrame:
+    lane = ["gpu", "pid", "global_pid", "context_id", "stream_id"]
+    time = pl.col("time_ns")
+    first, last = time.min().over(lane), time.max().over(lane)
+    bin_of = (time - first) * max_changes // (last - first + 1)
+    many = pl.len().over(lane) > max_changes
+    return (
+        depths.with_columns(
+            pl.when(many).then(bin_of).otherwise(pl.int_range(pl.len()).over(lane)).alias("bin")
+        )
+        .group_by(*lane, "bin", maintain_order=True)
+        .agg(time.first(), pl.col("depth").max())
+        .drop("bin")
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
 import polars as pl
 
 from nsys_deepprof import host
@@ -11,6 +12,7 @@ from nsys_deepprof.device import device_ops
 from nsys_deepprof.windows import in_windows
 
 if TYPE_CHECKING:
+    from nsys_deepprof.intervals import Ints
     from nsys_deepprof.trace import Trace
 
 _LANE = ["gpu", "pid", "global_pid", "context_id", "stream_id"]
@@ -26,7 +28,9 @@ def queue_depth(trace: Trace) -> pl.DataFrame:
     Columns: gpu, pid, global_pid i64, context_id, stream_id i32, time_ns, depth i64; sorted by
     stream and time. A stream is absent where none of its launches is known or none ever waited.
     """
-    rows = pl.concat([device_ops(trace), host.issuing_calls(trace)], how="horizontal")
+    rows = pl.concat([device_ops(trace), host.issuing_calls(trace)], how="horizontal").select(
+        *_LANE, "start_ns", "correlation_id", "op", "call_end_ns"
+    )
     launched = pl.col("op").cast(pl.String).is_in(["kernel", "graph"])
     first_of_call = (
         rows.filter(launched & pl.col("call_end_ns").is_not_null())
@@ -36,16 +40,27 @@ def queue_depth(trace: Trace) -> pl.DataFrame:
     launches = in_windows(first_of_call, trace.windows).filter(
         pl.col("start_ns") > pl.col("call_end_ns")
     )
-    changes = pl.concat(
-        [
-            launches.select(*_LANE, pl.col("call_end_ns").alias("time_ns"), change=1),
-            launches.select(*_LANE, pl.col("start_ns").alias("time_ns"), change=-1),
-        ]
+    lanes = launches.select(_LANE).unique().sort(_LANE).with_row_index("lane")
+    lane = launches.join(lanes, on=_LANE, how="left", nulls_equal=True, maintain_order="left")[
+        "lane"
+    ].to_numpy()
+    lane, time_ns, depth = _running(
+        lane, launches["call_end_ns"].to_numpy(), launches["start_ns"].to_numpy()
     )
-    return (
-        changes.group_by(*_LANE, "time_ns")
-        .agg(pl.col("change").sum().cast(pl.Int64))
-        .filter(pl.col("change") != 0)
-        .sort(*_LANE, "time_ns")
-        .select(*_LANE, "time_ns", pl.col("change").cum_sum().over(_LANE).alias("depth"))
-    )
+    return lanes[lane].select(_LANE).with_columns(time_ns=time_ns, depth=depth)
+
+
+def _running(lane: Ints, from_ns: Ints, to_ns: Ints) -> tuple[Ints, Ints, Ints]:
+    """How many of the intervals of each lane are open, where that changes: lane, time, number."""
+    lanes = np.concatenate((lane, lane)).astype(np.int64)
+    times = np.concatenate((from_ns, to_ns))
+    step = np.repeat(np.array([1, -1], np.int64), len(lane))
+    order = np.lexsort((times, lanes))
+    lanes, times = lanes[order], times[order]
+    # Every interval ends in its lane, so that each lane's sum begins at 0.
+    depth = np.cumsum(step[order])
+    last = np.append((lanes[1:] != lanes[:-1]) | (times[1:] != times[:-1]), True)[: len(lanes)]
+    lanes, times, depth = lanes[last], times[last], depth[last]
+    same = (lanes[1:] == lanes[:-1]) & (depth[1:] == depth[:-1])
+    keep = np.append(True, ~same)[: len(lanes)]
+    return lanes[keep], times[keep], depth[keep]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from nsys_deepprof.analyses.added_tracks import (
+    STATE_BINS,
     blocking_copy_tracks,
     finding_tracks,
     gap_tracks,
@@ -30,9 +31,9 @@ def timeline_tracks(
     """A process per GPU with the tracks that this tool adds and, below them, its streams; then a
     process per host process with its threads' NVTX ranges and CUDA calls.
 
-    `only_annotations` leaves out what the capture itself recorded. Idle gaps shorter than
-    `min_gap_ns` are left out. The counters count what is analysed: see `state_counters` and
-    `queue_counters`.
+    `only_annotations` leaves out what the capture itself recorded, and thins the queue counters.
+    Idle gaps shorter than `min_gap_ns` are left out. The counters count what is analysed: see
+    `state_counters` and `queue_counters`.
     """
     gpus = _gpu_processes(trace)
     gpu_process = gpus.select("gpu", "process")
@@ -43,7 +44,7 @@ def timeline_tracks(
         gap_tracks(trace, gpu_process, min_gap_ns=min_gap_ns),
         blocking_copy_tracks(trace, gpu_process),
         state_counters(trace, gpu_process),
-        queue_counters(trace, gpu_process),
+        queue_counters(trace, gpu_process, max_changes=STATE_BINS if only_annotations else None),
     ]
     processes = [gpus]
     if not only_annotations:

@@ -103,6 +103,23 @@ def test_queue_depth_is_counted(busy: Path) -> None:
     assert depth == [(1_000, 1.0), (2_000, 0.0), (36_000, 1.0), (40_000, 0.0)]
 
 
+def test_a_deep_queue_is_thinned_where_only_annotations_are_asked(tmp_path: Path) -> None:
+    built = Export()
+    for number in range(6_000):
+        built.launch((number * 100, number * 100 + 1), (number * 100 + 50, number * 100 + 60))
+    # Two launches wait at the same time, once.
+    built.launch((300_000, 300_002), (300_051, 300_052), "late")
+    path = built.write(tmp_path / "deep.sqlite")
+
+    def depths(got: Shown) -> list[float]:
+        return [c[4] for c in got.counters if c[1].startswith("queue depth")]
+
+    whole, thin = depths(shown(path)), depths(shown(path, only_annotations=True))
+    assert len(whole) > 12_000
+    assert len(thin) <= 4_096
+    assert max(whole) == max(thin) == 2
+
+
 def test_states_add_up_to_100_percent(busy: Path) -> None:
     got = shown(busy)
     values: dict[str, float] = {}
