@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import traceback
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -139,4 +140,6 @@ def _reason(error: DeepProfError, path: str) -> str:
 
 def _defect(error: BaseException) -> str:
     first_line = str(error).partition("\n")[0]
-    return f"internal error: {type(error).__name__}: {first_line}"
+    where = traceback.extract_tb(error.__traceback__)[-1]
+    place = f"{Path(where.filename).name}:{where.lineno}"
+    return f"internal error: {type(error).__name__}: {first_line} ({place})"
