@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from nsys_deepprof.device import communication_names
+from nsys_deepprof.signatures import signature
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -142,7 +143,10 @@ def _kernel_rows(both: pl.DataFrame) -> pl.DataFrame:
 
 def _wait_rows(both: pl.DataFrame, column: str) -> pl.DataFrame:
     """Waiting after one place and before the next, where either run has any."""
-    after = pl.coalesce("a_name", "b_name")
+    name = pl.coalesce("a_name", "b_name")
+    texts = both.select(name).to_series().unique().drop_nulls().to_list()
+    # The kernel rows of these places have the names in full.
+    after = name.replace({text: signature(text) for text in texts})
     before = after.shift(-1).fill_null(after.first())
     part = _WAITS[column]
     return (

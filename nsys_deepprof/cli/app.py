@@ -8,6 +8,7 @@ import typer
 from nsys_deepprof.cli.batch import batch
 from nsys_deepprof.cli.commands import NsysOption, RunArgument, say, table, windowed
 from nsys_deepprof.cli.export import export
+from nsys_deepprof.cli.gates import check, diff
 
 if TYPE_CHECKING:
     from nsys_deepprof.result import Result
@@ -200,5 +201,7 @@ def report(
     typer.echo(target)
 
 
+app.command()(diff)
+app.command()(check)
 app.command()(batch)
 app.command()(export)

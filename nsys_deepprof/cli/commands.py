@@ -14,15 +14,17 @@ if TYPE_CHECKING:
     from nsys_deepprof.result import Result
     from nsys_deepprof.trace import Trace
 
-RunArgument = Annotated[
-    str,
-    typer.Argument(
-        metavar="RUN",
-        help="An nsys export (SQLite, also .gz or .zst, or a parquetdir), a converted directory, "
-        "or an .nsys-rep.",
-        show_default=False,
-    ),
-]
+_RUN_HELP = (
+    "An nsys export (SQLite, also .gz or .zst, or a parquetdir), a converted directory, "
+    "or an .nsys-rep."
+)
+
+
+def _run_argument(metavar: str) -> Any:
+    return Annotated[str, typer.Argument(metavar=metavar, help=_RUN_HELP, show_default=False)]
+
+
+RunArgument = _run_argument("RUN")
 
 NsysOption = Annotated[
     str | None,
@@ -117,21 +119,60 @@ def windowed(command: Callable[..., None]) -> Callable[..., None]:
         trace = open_run(run, options)
         command(trace, run, **options)
 
-    return _declare(call, command, own=_parameters(command)[2:], shared=[_window_options])
+    return _declare(
+        call,
+        command,
+        own=_parameters(command)[2:],
+        shared=[_window_options],
+        arguments={"run": RunArgument},
+    )
 
 
 def table(analysis: Callable[..., "Result"]) -> Callable[..., None]:
     """An analysis of (trace, *, ...) as a command of (RUN, ..., row and window options)."""
+    return _table(analysis, {"run": RunArgument})
 
-    def call(run: str, **options: Any) -> None:
+
+def comparison(analysis: Callable[..., "Result"]) -> Callable[..., None]:
+    """An analysis of (trace, trace, *, ...) as a command of (A, B, ...), as `table`."""
+    return _table(analysis, {"a": _run_argument("A"), "b": _run_argument("B")})
+
+
+def together(analysis: Callable[..., "Result"]) -> Callable[..., None]:
+    """An analysis of (traces, *, ...) as a command of (RUN..., ...), as `table`."""
+    runs = typer.Argument(metavar="RUN...", help=_RUN_HELP, show_default=False)
+    return _table(analysis, {"runs": Annotated[list[str], runs]})
+
+
+def _table(analysis: Callable[..., "Result"], arguments: dict[str, Any]) -> Callable[..., None]:
+    """A command that opens its arguments, writes what the analysis says of them, and ends with
+    status 1 where that has a `passed` which is False."""
+
+    def call(**options: Any) -> None:
         from nsys_deepprof.cli.writing import write
 
-        trace = open_run(run, options)
-        rows = {name: options.pop(name) for name in ("format_", "output", "limit")}
-        write(analysis(trace, **options), trace, run=Path(run), **rows)
+        given = [options.pop(name) for name in arguments]
+        chosen = {p.name: options.pop(p.name) for p in _parameters(_window_options)}
+        rows = {p.name: options.pop(p.name) for p in _parameters(_row_options)}
+        traces = [
+            [open_run(run, dict(chosen)) for run in one]
+            if isinstance(one, list)
+            else open_run(one, dict(chosen))
+            for one in given
+        ]
+        result = analysis(*traces, **options)
+        opened = [t for one in traces for t in (one if isinstance(one, list) else [one])]
+        runs = [Path(run) for one in given for run in (one if isinstance(one, list) else [one])]
+        write(result, opened, runs=runs, **rows)
+        if result.extra.get("passed") is False:
+            raise typer.Exit(1)
 
     return _declare(
-        call, analysis, own=_parameters(analysis)[1:], shared=[_row_options, _window_options]
+        call,
+        analysis,
+        own=_parameters(analysis)[len(arguments) :],
+        shared=[_row_options, _window_options],
+        arguments=arguments,
     )
 
 
@@ -141,11 +182,16 @@ def _declare(
     *,
     own: list[inspect.Parameter],
     shared: list[Callable[..., None]],
+    arguments: dict[str, Any],
 ) -> Callable[..., None]:
     """Give `call` the name, help and options that the command line shows."""
-    run = inspect.Parameter("run", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=RunArgument)
+    positional = [
+        inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=annotation)
+        for name, annotation in arguments.items()
+    ]
     options = [*own, *(p for declaration in shared for p in _parameters(declaration))]
-    parameters = [run, *(p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in options)]
+    keywords = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in options]
+    parameters = [*positional, *keywords]
     call.__name__ = command.__name__
     call.__doc__ = command.__doc__
     call.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]

@@ -14,7 +14,7 @@ from nsys_deepprof.cli.options import Format
 from nsys_deepprof.errors import OutputError, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from nsys_deepprof.result import Result
     from nsys_deepprof.trace import Trace
@@ -31,22 +31,22 @@ GZIP_LEVEL = 4
 
 def write(
     result: Result,
-    trace: Trace,
+    traces: Sequence[Trace],
     *,
-    run: Path,
+    runs: Sequence[Path],
     format_: Format,
     output: Path | None,
     limit: int | None,
 ) -> None:
-    """Write `result` as asked, with the trace's warnings and window beside it.
+    """Write `result` as asked, with the warnings and windows of its traces beside it.
 
-    `run` is the input, which is never written over.
+    `runs` are the inputs, which are never written over.
     """
-    from nsys_deepprof.analyses.trust import capture_warnings
-
-    extra = {"warnings": list(capture_warnings(trace)), **result.extra}
-    if trace.windows is not None:
-        extra["analysed_windows"] = trace.windows
+    source = ", ".join(trace.source for trace in traces)
+    extra = {"warnings": _warnings(traces), **result.extra}
+    windows = [trace.windows for trace in traces if trace.windows is not None]
+    if windows:
+        extra["analysed_windows"] = windows[0] if len(traces) == 1 else windows
     result = replace(result, extra=extra)
     asked = limit
     if limit is None:
@@ -57,20 +57,20 @@ def write(
             from nsys_deepprof.reports.markdown import summary
 
             width = None if format_ is Format.MD else _terminal_width() or SUMMARY_WIDTH
-            text = summary(result, info(trace), source=trace.source, limit=asked, width=width)
+            text = summary(result, info(traces[0]), source=source, limit=asked, width=width)
         case Format.MD:
             raise UsageError("--format md", "is a summary of findings", "use the command findings")
         case Format.TABLE:
             from nsys_deepprof.reports import table
 
             # Times in tables count from the trace's start, as --from and --to do.
-            extra["trace_start_ns"] = trace.span_ns()[0]
+            extra["trace_start_ns"] = traces[0].span_ns()[0]
             width = _terminal_width() if output is None else None
-            text = table.render(result, trace.source, limit=limit, width=width)
+            text = table.render(result, source, limit=limit, width=width)
         case Format.JSON:
             from nsys_deepprof.reports import rows
 
-            text = rows.to_json(result, trace.source, limit=limit)
+            text = rows.to_json(result, source, limit=limit)
         case Format.CSV:
             from nsys_deepprof.reports import rows
 
@@ -78,16 +78,16 @@ def write(
         case Format.PARQUET:
             from nsys_deepprof.reports import rows
 
-            _write_bytes(rows.to_parquet(result, limit=limit), output, run)
+            _write_bytes(rows.to_parquet(result, limit=limit), output, runs)
             return
     if output is None:
         sys.stdout.write(text)
     else:
-        write_text(text, output, keep=run)
+        write_text(text, output, keep=runs)
 
 
-def write_text(text: str, output: Path, *, keep: Path) -> None:
-    """Write `text` to `output`, whole or not at all, and never over the input `keep`."""
+def write_text(text: str, output: Path, *, keep: Path | Sequence[Path]) -> None:
+    """Write `text` to `output`, whole or not at all, and never over the inputs `keep`."""
     _replace_file(output, [text.encode("utf-8")], keep)
 
 
@@ -103,7 +103,15 @@ def default_report(run: Path) -> Path:
     return run.with_suffix(".html")
 
 
-def _write_bytes(content: bytes, output: Path | None, keep: Path) -> None:
+def _warnings(traces: Sequence[Trace]) -> list[str]:
+    from nsys_deepprof.analyses.trust import capture_warnings
+
+    if len(traces) == 1:
+        return list(capture_warnings(traces[0]))
+    return [f"{t.source}: {warning}" for t in traces for warning in capture_warnings(t)]
+
+
+def _write_bytes(content: bytes, output: Path | None, keep: Sequence[Path]) -> None:
     if output is not None:
         _replace_file(output, [content], keep)
     elif sys.stdout.isatty():
@@ -120,8 +128,9 @@ def _gzipped(pieces: Iterable[bytes]) -> Iterator[bytes]:
     yield compressor.flush()
 
 
-def _replace_file(output: Path, pieces: Iterable[bytes], keep: Path) -> None:
-    if output.exists() and keep.exists() and output.samefile(keep):
+def _replace_file(output: Path, pieces: Iterable[bytes], keep: Path | Sequence[Path]) -> None:
+    inputs = [keep] if isinstance(keep, Path) else keep
+    if output.exists() and any(run.exists() and output.samefile(run) for run in inputs):
         raise OutputError(output, "is the input itself", "name another file with -o")
     if output.exists() and not output.is_file():
         # A pipe or a device (/dev/stdout) is written in place.

@@ -53,6 +53,15 @@ COLUMNS: dict[str, tuple[str, ...]] = {
         *("gpu", "operation", "name", "calls", "total_ns", "exposed_ns", "exposed_share"),
         *("median_ns", "max_ns", "wait_ns"),
     ),
+    "diff": (
+        *("position", "part", "what", "change", "a_ns", "b_ns", "delta_ns", "delta_share"),
+        *("a_calls", "b_calls"),
+    ),
+    "check": ("outcome", "text"),
+    "ranks": (
+        *("index", "slowest", "duration_ns", "lag_ns", "lag_share", "where", "wait_ns"),
+        *("transfer_ns", "imbalance"),
+    ),
 }
 """The columns that a terminal shows, by command; the other formats have all of them."""
 
@@ -63,8 +72,22 @@ _HEADINGS = {
     "occurrences": "times",
 }
 # These give way when the terminal is narrow.
-_LONG = {"explanation", "body", "name", "prev_op", "next_op", "nvtx", "lane"}
-_LEFT = {"name", "pattern", "cause", "kind", "src_kind", "dst_kind", "blocking", "variant"}
+_LONG = {"explanation", "body", "name", "prev_op", "next_op", "nvtx", "lane", "what"}
+_LONG |= {"text", "where"}
+_LEFT = {
+    "part",
+    "change",
+    "outcome",
+    "slowest",
+    "name",
+    "pattern",
+    "cause",
+    "kind",
+    "src_kind",
+    "dst_kind",
+    "blocking",
+    "variant",
+}
 _STATES = ("compute_ns", "comm_ns", "copy_ns", "memset_ns", "idle_ns")
 _FIRST_TO_GO = (
     *("nvtx", "variant", "max_ns", "median_ns", "drained_by", "iteration", "pid", "memset_ns"),
