@@ -103,7 +103,7 @@ def iterations(
     those of the contract: `between` (operations after it that belong to no iteration), `lane`,
     `pattern`. `first_event` and `kernels` count the lane's kernels and whole graphs.
 
-    Extra keys: `source` ('sequence', or 'none' where no lane has iterations), `reason` (why none;
+    Extra keys: `found_by` ('sequence', or 'none' where no lane has iterations), `reason` (why none;
     null otherwise), `lanes` (a row per lane that was looked at), `anatomy` (a row per position of
     the usual iteration of each listed lane: its kernel, how many iterations have it, duration, the
     lane's idle time before it, and its share of the summed medians of all positions).
@@ -121,7 +121,7 @@ def iterations(
         anatomies.append(anatomy)
     frame = pl.concat(parts) if parts else pl.DataFrame(schema=SCHEMA)
     extra: dict[str, Any] = {
-        "source": "sequence" if parts else "none",
+        "found_by": "sequence" if parts else "none",
         "reason": None if parts else _reason(every),
         "lanes": pl.DataFrame(
             [_lane_row(m, outliers.get(m.lane.label)) for m in every], schema=LANE_SCHEMA

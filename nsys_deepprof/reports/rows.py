@@ -27,9 +27,12 @@ def to_json(result: Result, source: str, *, limit: int = 0) -> str:
         "source": source,
         "rows": _rows(_limited(result.frame, limit)),
         "rows_total": result.frame.height,
-        **{key: plain(value) for key, value in result.extra.items()},
         "notes": list(result.notes),
     }
+    taken = document.keys() & result.extra.keys()
+    if taken:
+        raise ValueError(f"{result.command}: keys of the document itself: {', '.join(taken)}")
+    document |= {key: plain(value) for key, value in result.extra.items()}
     return json.dumps(document, ensure_ascii=False, allow_nan=False, indent=1) + "\n"
 
 

@@ -70,7 +70,7 @@ def test_a_table_is_a_screenful_that_says_what_is_left_out(command: str, train: 
     ran = run(command, train)
     assert (ran.code, ran.err) == (0, "")
     count = len(rows(command, train))
-    assert str(train) in ran.text.splitlines()[0]
+    assert train.name in ran.text.splitlines()[0]
     if count > 20 and command != "findings":
         assert f"20 of {count:,} rows (--limit 0 shows all)" in ran.text
     assert all(line == line.rstrip() for line in ran.text.splitlines())
