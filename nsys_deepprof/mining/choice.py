@@ -15,14 +15,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from .cycles import Cycle, follow, present_symbols
-from .levels import find_levels, windows
+from .levels import find_levels, find_windows
 from .suffix_tree import suffix_array
 from .turns import Turns, cut
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from numpy.typing import NDArray
 
-    from .levels import Level
+    from .levels import Level, Windows
     from .sequence import Sequence
 
 # An iteration explains at least this share of its lane's time.
@@ -31,6 +33,10 @@ MIN_SHARE = 0.5
 MIN_DENSITY = 0.5
 # ... and at least this share of all operations: one long wait can be half of the time.
 MIN_OPERATIONS = 0.2
+# A level is followed where this share of the operations is like a turn of it; less will do where
+# loops are wanted that explain little.
+MIN_ALIKE = 0.1
+MIN_ALIKE_ANY = 0.02
 # An outer loop has to add this share of operations, or of time, that the inner one lacks ...
 MIN_ADDED = 0.001
 # ... and they have to be this share of all that it adds; or less, where it adds a trifle.
@@ -82,26 +88,26 @@ def choose(sequence: Sequence, *, unit: int | None = None) -> Choice:
     """
     if len(sequence) < 2:
         return Choice(None, (), "fewer than two operations")
-    codes = windows(suffix_array(sequence.symbols), sequence.symbols)
-    levels = find_levels(codes)
+    windows = find_windows(suffix_array(sequence.symbols), sequence.symbols)
+    levels = find_levels(windows)
     if not levels:
         return Choice(None, (), "no operation occurs twice")
     if unit is not None:
-        return _choose_unit(sequence, codes, levels, unit)
-    loops = _loops(sequence, codes, levels, MIN_SHARE)
+        return _choose_unit(sequence, windows, levels, unit)
+    loops: list[Loop] = []
     chosen: Loop | None = None
-    for loop in loops:
-        if loop.share < MIN_SHARE or loop.density < MIN_DENSITY:
+    for loop in _loops(sequence, windows, levels, MIN_SHARE):
+        loops.append(loop)
+        if not _can_be_iteration(sequence, loop):
             continue
-        if (loop.turns.stop - loop.turns.first).sum() < MIN_OPERATIONS * len(sequence):
-            continue
-        if len(loop.turns) < 3 and loop.share < PAIR_SHARE:
-            continue
-        if chosen is None or _replaces(sequence, codes, chosen, loop):
+        if chosen is None or _replaces(sequence, windows, chosen, loop):
             chosen = loop
+            if not _has_gaps(sequence, loop):
+                # Rarer loops have nothing to add.
+                break
     if chosen is None:
-        rest = _loops(sequence, codes, levels, 0.0)
-        return Choice(None, _ranked(rest), "no repeat explains half of the lane's time")
+        rest = _ranked(list(_loops(sequence, windows, levels, 0.0)))
+        return Choice(None, rest, _why_none(rest))
     sibling = _sibling(sequence, chosen)
     if sibling is not None:
         reason = (
@@ -109,6 +115,34 @@ def choose(sequence: Sequence, *, unit: int | None = None) -> Choice:
         )
         return Choice(None, _ranked([chosen, sibling]), reason)
     return Choice(chosen, _ranked(loops), "")
+
+
+def _why_none(loops: tuple[Loop, ...]) -> str:
+    if not any(loop.share >= MIN_SHARE for loop in loops):
+        return "no repeat explains half of the lane's time"
+    return "what repeats for half of the lane's time are a few operations among many others"
+
+
+def _can_be_iteration(sequence: Sequence, loop: Loop) -> bool:
+    operations = int((loop.turns.stop - loop.turns.first).sum())
+    return (
+        loop.share >= (MIN_SHARE if len(loop.turns) > 2 else PAIR_SHARE)
+        and loop.density >= MIN_DENSITY
+        and operations >= MIN_OPERATIONS * len(sequence)
+    )
+
+
+def _has_gaps(sequence: Sequence, loop: Loop) -> bool:
+    """Is there enough between the turns that an outer loop could add it?"""
+    first, stop = int(loop.turns.first[0]), int(loop.turns.stop[-1])
+    outside = ~_inside(len(sequence), loop.turns)
+    outside[:first] = False
+    outside[stop:] = False
+    duration = (sequence.end_ns - sequence.start_ns)[outside]
+    return bool(
+        outside.sum() >= MIN_ADDED * len(sequence)
+        or duration.sum() >= MIN_ADDED * max(1, sequence.busy_ns)
+    )
 
 
 def _ranked(loops: list[Loop]) -> tuple[Loop, ...]:
@@ -128,19 +162,19 @@ def _ranked(loops: list[Loop]) -> tuple[Loop, ...]:
 
 
 def _loops(
-    sequence: Sequence, codes: dict[int, NDArray[np.int32]], levels: list[Level], min_share: float
-) -> list[Loop]:
+    sequence: Sequence, windows: Windows, levels: list[Level], min_share: float
+) -> Iterator[Loop]:
     """The loops at all levels whose operations can make up `min_share` of the lane's time."""
     busy = np.r_[0, np.cumsum(sequence.end_ns - sequence.start_ns)]
     # Zero-length operations count too, so that a lane of nothing else has shares.
     weight = busy + np.arange(len(busy)) / len(busy)
     time_of = np.bincount(sequence.symbols, weights=np.diff(weight))
-    loops: list[Loop] = []
+    min_alike = MIN_ALIKE if min_share else MIN_ALIKE_ANY
     for level in levels:
-        present = present_symbols(sequence.symbols, codes[level.length], level)
+        present = present_symbols(windows, level)
         if time_of[present].sum() < min_share * weight[-1]:
             continue
-        cycle = follow(codes, level)
+        cycle = follow(windows, level, min_alike=min_alike)
         if cycle is None:
             continue
         turns = cut(sequence, cycle)
@@ -148,13 +182,10 @@ def _loops(
             continue
         share = float((weight[turns.stop] - weight[turns.first]).sum() / weight[-1])
         density = (turns.stop - turns.first).sum() / (turns.stop[-1] - turns.first[0])
-        loops.append(Loop(cycle, turns, share, float(density)))
-    return loops
+        yield Loop(cycle, turns, share, float(density))
 
 
-def _replaces(
-    sequence: Sequence, codes: dict[int, NDArray[np.int32]], inner: Loop, outer: Loop
-) -> bool:
+def _replaces(sequence: Sequence, windows: Windows, inner: Loop, outer: Loop) -> bool:
     """Is the rarer loop the iteration rather than the one found before it?"""
     before, now = len(inner.turns), len(outer.turns)
     low, high = sorted((inner.cycle.period, outer.cycle.period))
@@ -174,9 +205,9 @@ def _replaces(
     inside = _inside(len(sequence), inner.turns)
     within = _inside(len(sequence), outer.turns)
     added = within & ~inside
-    known = added & _usual(codes[2], inside, added, len(inner.turns))
+    known = added & _usual(windows.pairs, inside, added, len(inner.turns))
     # What outer turns do not usually have either is noise, and counts neither way.
-    novel = added & ~known & _usual(codes[2], within, added, len(outer.turns))
+    novel = added & ~known & _usual(windows.pairs, within, added, len(outer.turns))
     duration = sequence.end_ns - sequence.start_ns
     enough = max(
         float(novel.sum()) / len(sequence),
@@ -228,8 +259,8 @@ def _sibling(sequence: Sequence, loop: Loop) -> Loop | None:
         scale = part.busy_ns / max(1, sequence.busy_ns)
         if len(part) < 2 or scale < SIBLING_SHARE:
             continue
-        codes = windows(suffix_array(part.symbols), part.symbols)
-        for other in _loops(part, codes, find_levels(codes), SIBLING_SHARE):
+        windows = find_windows(suffix_array(part.symbols), part.symbols)
+        for other in _loops(part, windows, find_levels(windows), SIBLING_SHARE):
             if abs(len(other.turns) - turns) <= 1 and other.share * scale >= SIBLING_SHARE:
                 return shift_loop(other, low, other.share * scale)
     return None
@@ -260,10 +291,8 @@ def shift_loop(loop: Loop, by: int, share: float) -> Loop:
     return Loop(cycle, turns, share, loop.density)
 
 
-def _choose_unit(
-    sequence: Sequence, codes: dict[int, NDArray[np.int32]], levels: list[Level], unit: int
-) -> Choice:
-    loops = _loops(sequence, codes, levels, 0.0)
+def _choose_unit(sequence: Sequence, windows: Windows, levels: list[Level], unit: int) -> Choice:
+    loops = list(_loops(sequence, windows, levels, 0.0))
     if not loops:
         return Choice(None, (), "no loop found")
     nearest = min(loops, key=lambda loop: (abs(np.log(loop.cycle.period / unit)), -loop.share))

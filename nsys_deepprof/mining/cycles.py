@@ -17,11 +17,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from .jit import compiled
+from .levels import WINDOW_LENGTHS
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from .levels import Level
+    from .levels import Level, Windows
 
 # A window is an anchor where it occurs exactly once in this share of the turns.
 ANCHOR_SHARE = 0.6
@@ -67,129 +68,181 @@ class Cycle:
     alike: NDArray[np.bool_]
 
 
-def present_symbols(
-    symbols: NDArray[np.int32], codes: NDArray[np.int32], level: Level
-) -> NDArray[np.bool_]:
+def present_symbols(windows: Windows, level: Level) -> NDArray[np.bool_]:
     """Per symbol: does it occur in (nearly) every turn of a level?"""
-    turn = _turns(codes, level)
-    once, present = _per_turn(symbols, turn, level.count - 1, int(symbols.max()) + 1)
-    del once
+    symbols = int(windows.base[1])
+    seen, present = np.full(symbols, -1, np.int32), np.zeros(symbols, np.int32)
+    _count_present(windows.symbols, _turns(windows, level), level.count - 1, seen, present)
     return present >= PRESENT_SHARE * (level.count - 1)
 
 
-def follow(codes: dict[int, NDArray[np.int32]], level: Level) -> Cycle | None:
-    """The chain of one level; None where no turn of it can serve as a template."""
-    turns = level.count - 1
-    turn = _turns(codes[level.length], level)
-    marks = np.flatnonzero(codes[level.length] == level.code)
-    masks = {}
-    anchored = np.zeros(len(turn), bool)
-    for length, code in codes.items():
-        once, _ = _per_turn(code, turn, turns, int(code.max()) + 1)
-        masks[length] = once >= max(1.0, ANCHOR_SHARE * turns)
-        anchored |= masks[length][code]
+def follow(windows: Windows, level: Level, *, min_alike: float = 0.0) -> Cycle | None:
+    """The chain of one level; None where no turn of it can serve as a template.
+
+    None also where less than `min_alike` of the operations from the level's first window to its
+    last lie in windows that are in a turn of usual length: the turns have nothing in common.
+    """
+    marks = np.flatnonzero(windows.codes[level.row] == level.code)
     lengths = np.diff(marks)
-    inside = anchored & (turn >= 0) & (turn < turns)
-    richness = np.bincount(turn[inside], minlength=turns) - np.abs(lengths - np.median(lengths))
-    best = int(np.argmax(richness))
+    middle = int(np.argmin(np.abs(lengths - np.median(lengths))))
+    if min_alike:
+        low, high = int(marks[middle]), int(marks[middle + 1])
+        alike = _alike(windows, low, high - low)
+        elsewhere = marks[-1] - marks[0] - (high - low)
+        if alike[marks[0] : marks[-1]].sum() - (high - low) < min_alike * elsewhere:
+            return None
+
+    turn, turns = _turns(windows, level), level.count - 1
+    state, once = np.full(windows.groups, -1, np.int32), np.zeros(windows.groups, np.int32)
+    for code in windows.codes:
+        _count_once(code, turn, turns, state, once)
+    is_anchor = once >= max(1.0, ANCHOR_SHARE * turns)
+    rich = np.zeros(turns, np.int64)
+    _count_anchored(windows.codes, turn, turns, is_anchor, rich)
+    best = int(np.argmax(rich - np.abs(lengths - np.median(lengths))))
     start, period = int(marks[best]), int(lengths[best])
 
+    lookup = np.full(windows.groups, -1, np.int32)
+    for code in windows.codes:
+        _number_anchors(code, start, period, is_anchor, lookup)
     offset = np.full(len(turn), -1, np.int32)
-    for length in sorted(codes, reverse=True):
-        code = codes[length]
-        here = code[start : start + period]
-        unique, index, count = np.unique(here, return_index=True, return_counts=True)
-        chosen = masks[length][unique] & (count == 1)
-        lookup = np.full(len(masks[length]), -1, np.int32)
-        lookup[unique[chosen]] = index[chosen]
-        found = lookup[code]
-        # Shorter windows, met later in this loop, win: noise spoils fewer of them.
-        offset = np.where(found >= 0, found, offset)
+    _find_hits(windows.codes, lookup, offset)
     hits = np.flatnonzero(offset >= 0)
-    anchors, rank = np.unique(offset[hits], return_inverse=True)
     if not len(hits):
         return None
-    kept, skipped, restarted = _chain(hits, offset[hits], rank.astype(np.int32), period)
+    used = np.zeros(period, np.bool_)
+    used[offset[hits]] = True
+    anchors = np.flatnonzero(used)
+    rank = (np.cumsum(used, dtype=np.int32) - np.int32(1))[offset[hits]]
+    kept, skipped, restarted = _chain(hits, offset[hits], rank, period)
     position = hits[kept]
     step = offset[position].astype(np.int64)
     late = np.diff(position) > np.diff(step) + period // 2
     wrapped = np.r_[False, (step[1:] <= step[:-1]) | (restarted[1:] & late)]
     phase = step + np.cumsum(wrapped) * period
-    kind, kinds, alike = _compare_windows(codes, start, period)
-    return Cycle(
-        start, period, anchors.astype(np.int64), position, phase, skipped, kind, kinds, alike
-    )
+    kind, kinds = _template_codes(windows, min(1, period - 1), start, period)
+    alike = _alike(windows, start, period)
+    return Cycle(start, period, anchors, position, phase, skipped, kind, kinds, alike)
 
 
-def _compare_windows(
-    codes: dict[int, NDArray[np.int32]], start: int, period: int
-) -> tuple[NDArray[np.int32], int, NDArray[np.bool_]]:
-    """`kind`, `kinds` and `alike` of a `Cycle`."""
-    share = np.bincount(codes[1]) / len(codes[1])
-    share = share[share > 0]
-    entropy = float(-(share * np.log(share)).sum())
-    needed = math.log(CHANCE * period) / max(entropy, 1e-9)
-    length = min(
-        (k for k in codes if needed <= k <= 2 * period),
-        default=max(k for k in codes if k <= min(8, 2 * period)),
-    )
-    pairs, kinds = _template_codes(codes[min(2, period)], start, period)
-    begins = _template_codes(codes[length], start, period)[0] >= 0
+def _alike(windows: Windows, start: int, period: int) -> NDArray[np.bool_]:
+    """Per operation: does it begin or end a window of the template?
+
+    The windows are so long that few of the template's are elsewhere by chance.
+    """
+    needed = math.log(CHANCE * period) / max(windows.entropy, 1e-9)
+    usable = [k for k in WINDOW_LENGTHS if k <= 2 * period]
+    length = min((k for k in usable if k >= needed), default=min(8, usable[-1]))
+    row = WINDOW_LENGTHS.index(length)
+    begins = _template_codes(windows, row, start, period)[0] >= 0
     alike = begins.copy()
     alike[length - 1 :] |= begins[: len(begins) - length + 1]
-    return pairs, kinds, alike
+    return alike
 
 
 def _template_codes(
-    code: NDArray[np.int32], start: int, period: int
+    windows: Windows, row: int, start: int, period: int
 ) -> tuple[NDArray[np.int32], int]:
-    """Codes renumbered over the template, -1 for those that it lacks, and how many it has."""
-    known = np.unique(code[start : start + period])
-    lookup = np.full(int(code.max()) + 1, -1, np.int32)
-    lookup[known] = np.arange(len(known), dtype=np.int32)
-    return lookup[code], len(known)
+    """A row's codes renumbered over the template, -1 for those that it lacks, and how many."""
+    low, high = int(windows.base[row]), int(windows.base[row + 1])
+    known = np.zeros(high - low, np.bool_)
+    known[windows.codes[row, start : start + period] - low] = True
+    number = np.where(known, np.cumsum(known, dtype=np.int32) - np.int32(1), np.int32(-1))
+    return number[windows.codes[row] - np.int32(low)], int(known.sum())
 
 
-def _turns(codes: NDArray[np.int32], level: Level) -> NDArray[np.int32]:
+def _turns(windows: Windows, level: Level) -> NDArray[np.int32]:
     """Number of the turn of each position; -1 before the first."""
-    return np.cumsum(codes == level.code, dtype=np.int32) - np.int32(1)
-
-
-def _per_turn(
-    codes: NDArray[np.int32], turn: NDArray[np.int32], turns: int, groups: int
-) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-    """Per code: in how many turns it occurs exactly once, and in how many at all.
-
-    What follows the last mark is not a whole turn and is left out.
-    """
-    once, present = np.zeros(groups, np.int32), np.zeros(groups, np.int32)
-    _count_per_turn(codes, turn, turns, once, present)
-    return once, present
+    return np.cumsum(windows.codes[level.row] == level.code, dtype=np.int32) - np.int32(1)
 
 
 @compiled
-def _count_per_turn(
+def _count_present(
     codes: NDArray[np.int32],
     turn: NDArray[np.int32],
     turns: int,
-    once: NDArray[np.int32],
+    seen: NDArray[np.int32],
     present: NDArray[np.int32],
 ) -> None:
-    last_turn = np.full(len(once), -1, np.int32)
-    repeated = np.zeros(len(once), np.bool_)
+    """In how many turns each code is. What follows the last mark is not a whole turn."""
+    for i in range(len(codes)):
+        now = turn[i]
+        if 0 <= now < turns and seen[codes[i]] != now:
+            seen[codes[i]] = now
+            present[codes[i]] += 1
+
+
+@compiled
+def _count_once(
+    codes: NDArray[np.int32],
+    turn: NDArray[np.int32],
+    turns: int,
+    state: NDArray[np.int32],
+    once: NDArray[np.int32],
+) -> None:
+    """In how many turns each code occurs exactly once.
+
+    `state` is the last turn of each code, negative (-2 - turn) where it was there more than once.
+    """
     for i in range(len(codes)):
         now = turn[i]
         if now < 0 or now >= turns:
             continue
         code = codes[i]
-        if last_turn[code] != now:
-            last_turn[code] = now
-            repeated[code] = False
-            present[code] += 1
-            once[code] += 1
-        elif not repeated[code]:
-            repeated[code] = True
+        if state[code] == now:
+            state[code] = -2 - now
             once[code] -= 1
+        elif state[code] != -2 - now:
+            state[code] = now
+            once[code] += 1
+
+
+@compiled
+def _count_anchored(
+    codes: NDArray[np.int32],
+    turn: NDArray[np.int32],
+    turns: int,
+    is_anchor: NDArray[np.bool_],
+    count: NDArray[np.int64],
+) -> None:
+    """Operations of each turn at which any anchor begins."""
+    for i in range(len(turn)):
+        if 0 <= turn[i] < turns:
+            for row in range(len(codes)):
+                if is_anchor[codes[row, i]]:
+                    count[turn[i]] += 1
+                    break
+
+
+@compiled
+def _number_anchors(
+    codes: NDArray[np.int32],
+    start: int,
+    period: int,
+    is_anchor: NDArray[np.bool_],
+    lookup: NDArray[np.int32],
+) -> None:
+    """The template offset of each anchor that is in the template once; -1 for all others."""
+    for i in range(start, start + period):
+        code = codes[i]
+        if is_anchor[code]:
+            lookup[code] = i - start if lookup[code] == -1 else -2
+    for i in range(start, start + period):
+        if lookup[codes[i]] == -2:
+            lookup[codes[i]] = -1
+
+
+@compiled
+def _find_hits(
+    codes: NDArray[np.int32], lookup: NDArray[np.int32], offset: NDArray[np.int32]
+) -> None:
+    """The template offset of the shortest anchor at each operation: noise spoils fewest of them."""
+    for i in range(len(offset)):
+        for row in range(len(codes)):
+            found = lookup[codes[row, i]]
+            if found >= 0:
+                offset[i] = found
+                break
 
 
 def _chain(

@@ -30,6 +30,9 @@ SAME_CUT_SHARE = 0.01
 PAUSE_RATIO = 1.5
 # So many operations of the template's end show that a turn got there.
 END_WINDOW = 6
+# Interruptions that are looked at, and hits that pauses are measured at.
+MAX_BREAKS = 64
+MAX_PAUSES = 250_000
 EDIT_BAND = 8
 EDIT_COST = 2
 DROP = 12
@@ -102,7 +105,7 @@ def _best_offset(sequence: Sequence, cycle: Cycle, template: NDArray[np.int32]) 
     begins = np.flatnonzero(_breaks(cycle))
     offsets, weights = [], []
     tolerance = max(1, int(SAME_CUT_SHARE * period))
-    for h in begins.tolist()[:256]:
+    for h in _spread(begins, MAX_BREAKS).tolist():
         position, phase = int(cycle.position[h]), int(cycle.phase[h])
         steps, events = _extend(symbols, template, position, phase % period, -1, period)
         if h and position - events <= cycle.position[h - 1]:
@@ -122,6 +125,13 @@ def _best_offset(sequence: Sequence, cycle: Cycle, template: NDArray[np.int32]) 
         return best, "whole"
     pause = _pause(sequence, cycle)
     return (best, "lane") if pause is None else (pause, "pause")
+
+
+def _spread(values: NDArray[np.int64], limit: int) -> NDArray[np.int64]:
+    """At most `limit` of the values, evenly spread, the first among them."""
+    if len(values) <= limit:
+        return values
+    return values[np.linspace(0, len(values) - 1, limit).astype(np.int64)]
 
 
 def _distance(a: NDArray[np.int64] | int, b: int, period: int) -> NDArray[np.int64]:
@@ -155,8 +165,9 @@ def _group_votes(
 def _pause(sequence: Sequence, cycle: Cycle) -> int | None:
     """The anchor offset with by far the longest median idle time before it, if there is one."""
     done = np.maximum.accumulate(sequence.end_ns)
-    at = cycle.position[cycle.position > 0]
-    rank = np.searchsorted(cycle.anchors, cycle.phase[cycle.position > 0] % cycle.period)
+    after_first = cycle.position > 0
+    at = cycle.position[after_first][:MAX_PAUSES]
+    rank = np.searchsorted(cycle.anchors, cycle.phase[after_first][:MAX_PAUSES] % cycle.period)
     gap = np.maximum(sequence.start_ns[at] - done[at - 1], 0)
     order = np.lexsort((gap, rank))
     size = np.bincount(rank, minlength=len(cycle.anchors))
@@ -206,11 +217,12 @@ def _extend_banded(
     width = 2 * band + 1
     low = -(1 << 30)
     row = np.full(width, low, np.int64)
+    following = np.empty(width, np.int64)
     for c in range(band, width):
         row[c] = -cost * (c - band)
     best, best_steps, best_events = 0, 0, 0
     for step in range(1, limit + 1):
-        following = np.full(width, low, np.int64)
+        following[:] = low
         here = template[(offset + direction * step) % period]
         top = low
         for c in range(width):
@@ -232,7 +244,7 @@ def _extend_banded(
                 best, best_steps, best_events = score, step, event
         if top < best - drop:
             break
-        row = following
+        row, following = following, row
     return best_steps, best_events
 
 

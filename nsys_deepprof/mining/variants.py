@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 # Distinct variants that are folded, the most frequent first, and their operations at most.
 MAX_FOLDED = 64
+# After so many without a shape in common, all others are taken to be noise too.
+FEW_FOLDED = 8
 MAX_FOLDED_SYMBOLS = 2_000_000
 # Variants of one shape, up to the counts of their loops, stand for all where they are this many.
 MAIN_SHARE = 0.5
@@ -73,6 +75,8 @@ def main_body(
     folded: dict[tuple[object, ...], list[tuple[int, int, Nest]]] = {}
     seen = symbols_seen = 0
     for number in order[:MAX_FOLDED].tolist():
+        if number == FEW_FOLDED and _most(folded) < MAIN_SHARE * seen:
+            break
         turn = int(first_of[number])
         content = symbols[turns.first[turn] : turns.stop[turn]]
         symbols_seen += len(content)
@@ -81,13 +85,21 @@ def main_body(
         nest = fold(content)
         folded.setdefault(shape(nest), []).append((int(count[number]), turn, nest))
         seen += int(count[number])
-    best = max(folded.values(), key=lambda group: sum(entry[0] for entry in group))
-    if sum(entry[0] for entry in best) >= MAIN_SHARE * seen:
+    best = max(folded.values(), key=_turns_of)
+    if _turns_of(best) >= MAIN_SHARE * seen:
         turn = best[0][1]
         body = symbols[turns.first[turn] : turns.stop[turn]].copy()
         return body, merge_nests([nest for _, _, nest in best])
     body = consensus(symbols, turns, _typical_turn(turns))
     return body, fold(body)
+
+
+def _turns_of(group: list[tuple[int, int, Nest]]) -> int:
+    return sum(count for count, _, _ in group)
+
+
+def _most(folded: dict[tuple[object, ...], list[tuple[int, int, Nest]]]) -> int:
+    return max((_turns_of(group) for group in folded.values()), default=0)
 
 
 def _typical_turn(turns: Turns) -> int:
