@@ -98,7 +98,7 @@ def follow(windows: Windows, level: Level, *, min_alike: float = 0.0) -> Cycle |
         _count_once(code, turn, turns, state, once)
     is_anchor = once >= max(1.0, ANCHOR_SHARE * turns)
     rich = np.zeros(turns, np.int64)
-    _count_anchored(windows.codes, turn, turns, is_anchor, rich)
+    _count_anchored(turn, windows.codes, turns, is_anchor, rich)
     best = int(np.argmax(rich - np.abs(lengths - np.median(lengths))))
     start, period = int(marks[best]), int(lengths[best])
 
@@ -106,7 +106,7 @@ def follow(windows: Windows, level: Level, *, min_alike: float = 0.0) -> Cycle |
     for code in windows.codes:
         _number_anchors(code, start, period, is_anchor, lookup)
     offset = np.full(len(turn), -1, np.int32)
-    _find_hits(windows.codes, lookup, offset)
+    _find_hits(offset, windows.codes, lookup)
     hits = np.flatnonzero(offset >= 0)
     if not len(hits):
         return None
@@ -199,8 +199,8 @@ def _count_once(
 
 @compiled
 def _count_anchored(
-    codes: NDArray[np.int32],
     turn: NDArray[np.int32],
+    codes: NDArray[np.int32],
     turns: int,
     is_anchor: NDArray[np.bool_],
     count: NDArray[np.int64],
@@ -234,7 +234,7 @@ def _number_anchors(
 
 @compiled
 def _find_hits(
-    codes: NDArray[np.int32], lookup: NDArray[np.int32], offset: NDArray[np.int32]
+    offset: NDArray[np.int32], codes: NDArray[np.int32], lookup: NDArray[np.int32]
 ) -> None:
     """The template offset of the shortest anchor at each operation: noise spoils fewest of them."""
     for i in range(len(offset)):
