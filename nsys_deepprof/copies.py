@@ -72,6 +72,13 @@ def costed_copies(trace: Trace) -> pl.DataFrame:
     return trace.once("costed_copies", lambda: _costed_copies(trace))
 
 
+def blocking_memset() -> pl.Expr:
+    """Whether a memset (with its call's columns) blocks the host: a synchronous one of pinned or
+    managed memory. Of device memory it returns at once."""
+    host_side = pl.col("mem_kind").cast(pl.String).is_in(["pinned", "managed", "managed_static"])
+    return ((pl.col("call_class") == "sync_memset") & host_side).fill_null(False)
+
+
 def train_of_copy(trace: Trace) -> pl.Series:
     """Per row of `costed_copies`, a number that the copies of one train share; null for no train.
 

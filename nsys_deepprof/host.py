@@ -193,17 +193,18 @@ def host_threads(trace: Trace, tids: pl.Series) -> dict[int, HostThread]:
     return {tid: _host_thread(calls[tid], profiler[tid], system[tid]) for tid in wanted}
 
 
-QUEUE_FULL = "Command Buffer Full"
-
-
 def queue_full() -> pl.Expr:
     """Whether an overhead row is the driver holding a thread because its launch queue is full."""
-    return (pl.col("name").cast(pl.String) == QUEUE_FULL).fill_null(False)
+    return _overhead_name() == "command buffer full"
 
 
 def loading() -> pl.Expr:
-    """Whether an overhead row is the driver loading a module or a function."""
-    return pl.col("name").cast(pl.String).str.ends_with("Loading").fill_null(False)
+    """Whether an overhead row is the driver loading a module or a function, or compiling it."""
+    return _overhead_name().str.ends_with("loading") | (_overhead_name() == "driver compiler")
+
+
+def _overhead_name() -> pl.Expr:
+    return pl.col("name").cast(pl.String).fill_null("").str.to_lowercase()
 
 
 def profilers_own() -> pl.Expr:

@@ -50,7 +50,7 @@ def findings(trace: Trace) -> Result:
     by one finding at most. `recoverable_ns` is the claimed time of all GPUs added up, an upper
     bound of what fixing the cause gives back; `recoverable_share` is that over the analysed wall
     time, which is the analysed windows of all GPUs added up; `speedup_max` is T / (T - R) - 1.
-    They are null for a cost that is neither idle nor exposed copy (exposed communication).
+    They are null for a cost that is neither idle nor exposed copy (communication, memsets).
     `severity` is high from 10 % of the wall on, medium from 3 %, low from 1 %; below there is no
     finding. A GPU, and a run, that computes for over 90 % of its time gets none about gaps.
     `evidence` is a struct: see `rules.finding.EVIDENCE`.
@@ -85,12 +85,13 @@ def findings(trace: Trace) -> Result:
 def _evidence(trace: Trace) -> Evidence:
     spans: dict[int, int] = {}
     compute: dict[int, int] = {}
-    comm_ns = 0
+    comm_ns = memset_ns = 0
     for gpu, window in analysed_windows(trace).items():
         split = gpu_states(trace)[gpu].split(*window)
         spans[gpu] = total(window)
         compute[gpu] = int(split["compute_ns"].sum())
         comm_ns += int(split["comm_ns"].sum())
+        memset_ns += int(split["memset_ns"].sum())
     wall_ns, compute_ns = sum(spans.values()), sum(compute.values())
     healthy_run = compute_ns > HEALTHY_COMPUTE_SHARE * wall_ns
     healthy = [
@@ -104,6 +105,7 @@ def _evidence(trace: Trace) -> Evidence:
         wall_ns=wall_ns,
         compute_ns=compute_ns,
         comm_ns=comm_ns,
+        memset_ns=memset_ns,
         iterations=iterations if isinstance(iterations, int) else 0,
         memory_kinds=trace.table("memcpys")["src_kind"].drop_nulls().len() > 0,
     )
@@ -150,8 +152,9 @@ def _notes(
     notes = []
     compute_share = evidence.share(evidence.compute_ns)
     if not found:
+        other = "known" if evidence.matters(unknown_ns) else "other"
         notes.append(
-            f"Nothing found: {format_share(compute_share)} of the time is compute, and no other "
+            f"Nothing found: {format_share(compute_share)} of the time is compute, and no {other} "
             f"cause takes {format_share(MIN_SHARE)} of it."
         )
     if evidence.matters(unknown_ns):
@@ -160,7 +163,7 @@ def _notes(
             "ended these gaps are not in the capture."
         )
     claimed = sum(f.recoverable_ns or 0 for f in found)
-    if found:
+    if claimed:
         notes.append(
             f"Shares are of {format_ns(evidence.wall_ns)} of GPU time. All findings together: at "
             f"most {format_ns(claimed)}{_gain(evidence.wall_ns, claimed)}."

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -22,8 +21,6 @@ def found_iterations(trace: Trace) -> pl.DataFrame:
 
 def _found_iterations(trace: Trace) -> pl.DataFrame:
     columns = ("gpu", "index", "start_ns", "end_ns")
-    if find_spec("nsys_deepprof.analyses.iterations") is None:
-        return pl.DataFrame(schema=dict.fromkeys(columns, pl.Int64))
     from nsys_deepprof.analyses.iterations import iterations
 
     rows = iterations(trace).frame

@@ -232,7 +232,8 @@ def _gap_pieces(trace: Trace, copies: pl.DataFrame) -> list[pl.DataFrame]:
     slow_kind = (
         pl.when(before_copy)
         .then("loss_after")
-        .when("first_of_name")
+        # Code is loaded once: a kernel whose later launches are as slow is not being loaded.
+        .when(pl.col("first_of_name") & ((pl.col("in_call") > 0).sum().over("next_op") == 1))
         .then(pl.lit("module_loading"))
         .otherwise(pl.lit("slow_call"))
     )
@@ -307,9 +308,9 @@ def _kind_of_rest() -> pl.Expr:
         # No call issues a migration: the host or the device touched memory that was elsewhere.
         ("migration", between_migrations),
         ("unknown", pl.col("unknown_ns") > 0),
+        ("copy_train", same_train),
         ("dependency", pl.col("device_wait_ns") >= DEPENDENCY_NS),
         ("launch_latency", pl.col("device_wait_ns") > 0),
-        ("copy_train", same_train),
         *((k, waited & (pl.col("loss_before") == k)) for k in HOLDING_COPIES),
         ("synchronise", waited),
         ("os_wait", pl.col("os_ns") * 2 >= rest),

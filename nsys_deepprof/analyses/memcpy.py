@@ -9,7 +9,7 @@ import polars as pl
 from nsys_deepprof import host
 from nsys_deepprof.analyses.gpu_state import STATE_COLUMNS, analysed_windows, gpu_states
 from nsys_deepprof.codes import UNIFIED_MEMORY_KINDS
-from nsys_deepprof.copies import SMALL_BYTES, costed_copies, train_of_copy
+from nsys_deepprof.copies import SMALL_BYTES, blocking_memset, costed_copies, train_of_copy
 from nsys_deepprof.intervals import total, union
 from nsys_deepprof.links import link_peaks
 from nsys_deepprof.result import Result
@@ -229,14 +229,10 @@ def _migrations(copies: pl.DataFrame) -> pl.DataFrame:
 
 
 def _blocking_memsets(trace: Trace) -> pl.DataFrame:
-    """A synchronous memset of device memory returns at once; of host memory it waits."""
     memsets = in_windows(host.with_calls(trace, "memsets"), trace.windows)
     call_ns = pl.col("call_end_ns") - pl.col("call_start_ns")
     return (
-        memsets.filter(
-            (pl.col("call_class") == "sync_memset")
-            & pl.col("mem_kind").cast(pl.String).is_in(["pinned", "managed", "managed_static"])
-        )
+        memsets.filter(blocking_memset())
         .group_by(pl.col("call_api").alias("api"), "mem_kind", maintain_order=True)
         .agg(
             pl.len().cast(pl.Int64).alias("memsets"),

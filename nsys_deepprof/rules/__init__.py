@@ -43,5 +43,6 @@ RULES: tuple[Callable[[Evidence], Iterator[Finding]], ...] = (
     copies.peer_copies,
     copies.migrations,
     device.exposed_communication,
+    device.exposed_memsets,
 )
 """Every rule. Each kind of lost time belongs to exactly one, so that nothing is claimed twice."""

@@ -6,9 +6,12 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from nsys_deepprof import host
 from nsys_deepprof.analyses.communication import communication
+from nsys_deepprof.copies import blocking_memset
 from nsys_deepprof.device import device_ops
 from nsys_deepprof.rules.finding import (
+    MIN_SHARE,
     Evidence,
     Finding,
     by_place,
@@ -16,8 +19,9 @@ from nsys_deepprof.rules.finding import (
     how_often,
     joined,
     quoted,
+    top_rows,
 )
-from nsys_deepprof.units import format_count, format_ns, format_share
+from nsys_deepprof.units import format_bytes, format_count, format_ns, format_share
 from nsys_deepprof.windows import in_windows
 
 if TYPE_CHECKING:
@@ -50,7 +54,7 @@ def dependencies(evidence: Evidence) -> Iterator[Finding]:
 
 
 def launch_latency(evidence: Evidence) -> Iterator[Finding]:
-    """Small gaps between queued kernels: the device's own cost of starting each.
+    """Small gaps between queued operations: the device's own cost of starting each.
 
     Formula: gaps under 10 us before work whose launch call had returned when they began.
     """
@@ -62,9 +66,9 @@ def launch_latency(evidence: Evidence) -> Iterator[Finding]:
         evidence,
         gaps,
         kind="launch_latency",
-        title=f"Starting many short kernels costs the GPU {evidence.cost(lost)}: "
+        title=f"Starting many short operations costs the GPU {evidence.cost(lost)}: "
         f"{how_often(evidence, gaps)}",
-        advice="Fewer, longer kernels: fuse elementwise work (torch.compile), use fused "
+        advice="Fewer, longer operations: fuse elementwise work (torch.compile), use fused "
         "optimizers, CUDA graphs, or larger batches.",
         formula="idle time under 10 us before work that had been launched",
         one_place=False,
@@ -119,9 +123,50 @@ def exposed_communication(evidence: Evidence) -> Iterator[Finding]:
             "comm_ns": cost_ns,
             "median_ns": comm["lost_ns"].median(),
             "max_ns": comm["lost_ns"].max(),
-            "rows": comm.sort("lost_ns", descending=True, maintain_order=True)
-            .head(5)
-            .select("gpu", "start_ns", "end_ns", "lost_ns")
-            .to_dicts(),
+            "rows": top_rows(comm),
+        },
+    )
+
+
+def exposed_memsets(evidence: Evidence) -> Iterator[Finding]:
+    """Memsets run and nothing else does.
+
+    Formula: memset time (the GPU state) of 1 % of the wall and more. It is neither idle nor copy,
+    so nothing is claimed as recoverable.
+    """
+    if not evidence.matters(evidence.memset_ns):
+        return
+    sets = in_windows(host.with_calls(evidence.trace, "memsets"), evidence.trace.windows)
+    sets = sets.with_columns((pl.col("end_ns") - pl.col("start_ns")).alias("lost_ns"))
+    waiting = sets.filter(blocking_memset())
+    held_ns = int((waiting["call_end_ns"] - waiting["call_start_ns"]).sum())
+    synchronous = (
+        f"; {format_count(waiting.height)} of them are synchronous and hold the host for "
+        f"{format_ns(held_ns)}"
+        if waiting.height
+        else ""
+    )
+    yield Finding(
+        kind="exposed_memset",
+        title=f"Memsets run with nothing beside them: {format_count(sets.height)} memsets, "
+        f"{format_bytes(int(sets['bytes'].sum()))}, {evidence.cost(evidence.memset_ns)}"
+        f"{synchronous}",
+        cost_ns=evidence.memset_ns,
+        recoverable_ns=None,
+        occurrences=sets.height,
+        where="on GPU " + joined(str(gpu) for gpu in sets["gpu"].unique().sort()),
+        advice="Clear only what is read before it is written; clear once and reuse; let the "
+        "kernel that fills the buffer clear it (zero_grad(set_to_none=True), torch.empty instead "
+        "of torch.zeros); use the Async form for pinned and managed memory.",
+        evidence={
+            "rule": "exposed_memset",
+            "formula": "memset_ns of all GPUs",
+            "threshold": MIN_SHARE,
+            "gpus": sets["gpu"].unique().sort().to_list(),
+            "bytes": int(sets["bytes"].sum()),
+            "host_blocked_ns": held_ns,
+            "median_ns": sets["lost_ns"].median(),
+            "max_ns": sets["lost_ns"].max(),
+            "rows": top_rows(sets),
         },
     )

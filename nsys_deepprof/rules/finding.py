@@ -39,6 +39,8 @@ PLACE_DTYPE = pl.Struct(
 ROW_DTYPE = pl.Struct(
     {"gpu": pl.Int64(), "start_ns": pl.Int64(), "end_ns": pl.Int64(), "lost_ns": pl.Int64()}
 )
+ROW_FIELDS = ["gpu", "start_ns", "end_ns", "lost_ns"]
+
 EVIDENCE: dict[str, pl.DataType] = {
     "rule": pl.String(),
     "formula": pl.String(),
@@ -101,6 +103,7 @@ class Evidence:
     wall_ns: int
     compute_ns: int
     comm_ns: int
+    memset_ns: int
     iterations: int
     memory_kinds: bool
 
@@ -127,6 +130,10 @@ PLACE = ["prev_op", "next_op"]
 MAX_PLACES = 3
 """So many places of a rule get a finding of their own; the others make one together."""
 
+PLACE_PART = 0.2
+"""A place gets a finding of its own when this part of the rule's time is lost there: below, the
+cause is everywhere."""
+
 RECURS = 3
 """A place that occurs less often than this needs to cost `HIGH_SHARE` to get its own."""
 
@@ -149,7 +156,8 @@ def by_place(
     )
     share = pl.col("total") / evidence.wall_ns
     recurs = (pl.col("times") >= RECURS) & (share >= MIN_SHARE)
-    alone = totals.filter(recurs | (share >= HIGH_SHARE)).head(MAX_PLACES)["place"]
+    weighty = pl.col("total") >= PLACE_PART * pl.col("total").sum()
+    alone = totals.filter((recurs & weighty) | (share >= HIGH_SHARE)).head(MAX_PLACES)["place"]
     placed = pieces.join(
         totals.select(*key, "place"), on=key, how="left", nulls_equal=True, maintain_order="left"
     )
@@ -191,12 +199,7 @@ def finding(
         "iterations": in_iterations(pieces) if evidence.iterations else None,
         "iterations_of": evidence.iterations or None,
         "places": places(pieces),
-        "rows": (
-            pieces.sort("lost_ns", descending=True, maintain_order=True)
-            .head(LISTED_ROWS)
-            .select("gpu", "start_ns", "end_ns", "lost_ns")
-            .to_dicts()
-        ),
+        "rows": top_rows(pieces),
         **more,
     }
     return Finding(
@@ -209,6 +212,12 @@ def finding(
         advice=advice,
         evidence=facts,
     )
+
+
+def top_rows(rows: pl.DataFrame) -> list[dict[str, Any]]:
+    """The dearest rows (columns gpu, start_ns, end_ns, lost_ns), as `ROW_DTYPE`."""
+    dearest_first = rows.sort("lost_ns", descending=True, maintain_order=True)
+    return dearest_first.head(LISTED_ROWS).select(ROW_FIELDS).to_dicts()
 
 
 def in_iterations(pieces: pl.DataFrame) -> int:
