@@ -29,7 +29,7 @@ def _without_brackets(name: str) -> str:
     kept: list[str] = []
     depth = 0
     for i, character in enumerate(name):
-        if character == "<" and not name.startswith("<unnamed>", i):
+        if character == "<" and (depth or not name.startswith("<unnamed>", i)):
             depth += 1
         elif character == ">" and depth:
             depth -= 1
