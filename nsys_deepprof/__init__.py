@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from nsys_deepprof.analyses.communication import communication
+    from nsys_deepprof.analyses.diff import diff
     from nsys_deepprof.analyses.findings import findings
     from nsys_deepprof.analyses.gaps import gaps
     from nsys_deepprof.analyses.info import info
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from nsys_deepprof.analyses.launches import launches
     from nsys_deepprof.analyses.memcpy import memcpy
     from nsys_deepprof.analyses.patterns import patterns
+    from nsys_deepprof.analyses.ranks import ranks
+    from nsys_deepprof.checking import check
     from nsys_deepprof.dataset import convert
     from nsys_deepprof.errors import DeepProfError, InputError, OutputError, UsageError
     from nsys_deepprof.result import Result
@@ -38,8 +41,10 @@ _HOME = {
     "UsageError": "errors",
     "Result": "result",
     "Trace": "trace",
+    "check": "checking",
     "communication": "analyses.communication",
     "convert": "dataset",
+    "diff": "analyses.diff",
     "findings": "analyses.findings",
     "gaps": "analyses.gaps",
     "info": "analyses.info",
@@ -50,6 +55,7 @@ _HOME = {
     "narrow": "trace",
     "open_trace": "trace",
     "patterns": "analyses.patterns",
+    "ranks": "analyses.ranks",
 }
 
 __all__ = [
@@ -59,8 +65,10 @@ __all__ = [
     "Result",
     "Trace",
     "UsageError",
+    "check",
     "communication",
     "convert",
+    "diff",
     "findings",
     "gaps",
     "info",
@@ -71,6 +79,7 @@ __all__ = [
     "narrow",
     "open_trace",
     "patterns",
+    "ranks",
 ]
 
 

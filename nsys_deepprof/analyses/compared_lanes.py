@@ -91,18 +91,18 @@ def compare_lanes(a: Mined, b: Mined) -> Compared | None:
     nearest to the other's body: one run's step may be two of the other's.
     """
     if a.found is not None and b.found is not None:
-        best = _at_one_cut(a.lane, a.found, b.lane, b.found, "iteration")
+        best = at_one_cut(a.lane, a.found, b.lane, b.found, "iteration")
         if best is not None:
             return best
     candidates: list[Compared] = []
     if a.found is not None:
         other, _ = find_iterations(b.lane.sequence, unit=len(a.found.body))
         if other is not None:
-            candidates += _listed(_at_one_cut(a.lane, a.found, b.lane, other, "iteration"))
+            candidates += _listed(at_one_cut(a.lane, a.found, b.lane, other, "iteration"))
     if b.found is not None:
         other, _ = find_iterations(a.lane.sequence, unit=len(b.found.body))
         if other is not None:
-            candidates += _listed(_at_one_cut(a.lane, other, b.lane, b.found, "iteration"))
+            candidates += _listed(at_one_cut(a.lane, other, b.lane, b.found, "iteration"))
     if candidates:
         return max(candidates, key=lambda c: c.columns.similarity)
     loops_a, loops_b = _loops(a.lane, a.choice), _loops(b.lane, b.choice)
@@ -110,7 +110,7 @@ def compare_lanes(a: Mined, b: Mined) -> Compared | None:
     if not common:
         return None
     chosen = max(common, key=lambda name: loops_a[name].loop.share + loops_b[name].loop.share)
-    return _at_one_cut(a.lane, loops_a[chosen], b.lane, loops_b[chosen], "loop")
+    return at_one_cut(a.lane, loops_a[chosen], b.lane, loops_b[chosen], "loop")
 
 
 def name_pairs(a: Lane, b: Lane) -> list[Pair]:
@@ -141,9 +141,10 @@ def _by_first_run(lane: Lane) -> list[str]:
     return [lane.sequence.names[code] for code in codes[np.argsort(first)].tolist()]
 
 
-def _at_one_cut(
+def at_one_cut(
     a_lane: Lane, a: Iterations, b_lane: Lane, b: Iterations, basis: Basis
 ) -> Compared | None:
+    """The iterations of lane B cut where those of lane A are; None where the bodies differ."""
     codes = _common_codes(a_lane, b_lane)
     turn = best_rotation(a.body, codes[b.body])
     rotated = turn != 0

@@ -23,6 +23,7 @@ PLACE_SCHEMA = {
     "position": pl.Int64,
     "start_ns": pl.Int64,
     "run_ns": pl.Int64,
+    "slot_start_ns": pl.Int64,
     "slot_ns": pl.Int64,
     **dict.fromkeys(STATE_COLUMNS, pl.Int64),
 }
@@ -44,8 +45,8 @@ class Occurrences:
     it) and `kernel_ns` (durations of all kernels of the process that start in it, added up:
     overlapping ones count each).
     `places`: per operation that has a place in the body, its start, its duration `run_ns` and its
-    slot, from its start to the next placed one's; the slots of an iteration add up to its wall
-    time, and the state columns to the slot.
+    slot, from its start (the iteration's, for the first) to the next placed one's; the slots of an
+    iteration add up to its wall time, and the state columns to the slot.
     `side`: all other device work of the process in the iteration (copies, memsets, other streams,
     extra kernels), numbered by name within the iteration, with the place during or after which it
     began.
@@ -79,7 +80,12 @@ def occurrences(trace: Trace, lane: Lane, found: Iterations) -> Occurrences:
             {"wall_ns": ends - starts, **states.split(starts, ends), "kernel_ns": kernel_ns}
         ),
         places=pl.DataFrame(
-            {**places, "slot_ns": slot_end - slot_start, **states.split(slot_start, slot_end)},
+            {
+                **places,
+                "slot_start_ns": slot_start,
+                "slot_ns": slot_end - slot_start,
+                **states.split(slot_start, slot_end),
+            },
             schema=PLACE_SCHEMA,
         ),
         side=side,

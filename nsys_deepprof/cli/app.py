@@ -9,6 +9,7 @@ from nsys_deepprof.cli.batch import batch
 from nsys_deepprof.cli.commands import NsysOption, RunArgument, say, table, windowed
 from nsys_deepprof.cli.export import export
 from nsys_deepprof.cli.gates import check, diff
+from nsys_deepprof.cli.ranks import ranks
 
 if TYPE_CHECKING:
     from nsys_deepprof.result import Result
@@ -203,5 +204,6 @@ def report(
 
 app.command()(diff)
 app.command()(check)
+app.command()(ranks)
 app.command()(batch)
 app.command()(export)

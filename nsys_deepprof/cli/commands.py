@@ -140,7 +140,11 @@ def comparison(analysis: Callable[..., "Result"]) -> Callable[..., None]:
 
 def together(analysis: Callable[..., "Result"]) -> Callable[..., None]:
     """An analysis of (traces, *, ...) as a command of (RUN..., ...), as `table`."""
-    runs = typer.Argument(metavar="RUN...", help=_RUN_HELP, show_default=False)
+    runs = typer.Argument(
+        metavar="RUN...",
+        help="Runs as for the other commands, folders and patterns: all files of one job.",
+        show_default=False,
+    )
     return _table(analysis, {"runs": Annotated[list[str], runs]})
 
 
@@ -151,7 +155,7 @@ def _table(analysis: Callable[..., "Result"], arguments: dict[str, Any]) -> Call
     def call(**options: Any) -> None:
         from nsys_deepprof.cli.writing import write
 
-        given = [options.pop(name) for name in arguments]
+        given = [_runs(options.pop(name)) for name in arguments]
         chosen = {p.name: options.pop(p.name) for p in _parameters(_window_options)}
         rows = {p.name: options.pop(p.name) for p in _parameters(_row_options)}
         traces = [
@@ -174,6 +178,15 @@ def _table(analysis: Callable[..., "Result"], arguments: dict[str, Any]) -> Call
         shared=[_row_options, _window_options],
         arguments=arguments,
     )
+
+
+def _runs(given: str | list[str]) -> str | list[str]:
+    """A run as it is; of several, folders and patterns as the runs that they hold."""
+    if isinstance(given, str):
+        return given
+    from nsys_deepprof.batch.inputs import find_inputs
+
+    return find_inputs(given)
 
 
 def _declare(
