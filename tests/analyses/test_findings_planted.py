@@ -6,6 +6,7 @@ from collections import Counter
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
 
 import polars as pl
 import pytest
@@ -14,7 +15,9 @@ import nsys_deepprof as nd
 from fixtures.generator import generate
 from fixtures.scenarios import STALLS
 from fixtures.stalls import GAP_CAUSES
-from fixtures.truth import Truth
+
+if TYPE_CHECKING:
+    from fixtures.truth import Truth
 
 FINDING_OF = {
     "sync": "synchronise",
