@@ -1,0 +1,68 @@
+"""What stands above a table: what it is about, as a few lines of text."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from nsys_deepprof.units import format_ns
+
+if TYPE_CHECKING:
+    from nsys_deepprof.result import Result
+
+SHOWN_LANES = 8
+"""The busiest lanes come first; the rest is in the other formats."""
+
+MAX_NEST = 240
+"""Characters of a loop nest."""
+
+
+def preamble(result: Result) -> list[str]:
+    """Lines on the capture (of `info`), the loop nests of lanes, and the analysis's own summary."""
+    extra = result.extra
+    lines: list[str] = []
+    if result.command == "info":
+        lines += _capture_lines(extra)
+    if isinstance(extra.get("lanes"), pl.DataFrame) and "nest" in extra["lanes"].columns:
+        lanes = extra["lanes"].head(SHOWN_LANES).select("lane", "nest")
+        lines += [f"{lane}: {_cut(nest)}" for lane, nest in lanes.iter_rows()]
+        more = extra["lanes"].height - lanes.height
+        if more:
+            lines.append(f"and {more:,} more lanes (--format json has them)")
+    return [*lines, *extra.get("summary", ())]
+
+
+def _cut(nest: str) -> str:
+    return nest if len(nest) <= MAX_NEST else f"{nest[: MAX_NEST - 4]} ..."
+
+
+def _capture_lines(extra: dict[str, Any]) -> list[str]:
+    capture = extra["capture"]
+    facts = [
+        f"nsys {capture['nsys_version']}" if capture["nsys_version"] else "nsys version unknown",
+        f"schema {capture['schema_version']}" if capture["schema_version"] else "no schema version",
+    ]
+    if capture["start_utc"]:
+        facts.append(f"started {capture['start_utc']}")
+    if capture["duration_ns"]:
+        facts.append(f"recorded {format_ns(capture['duration_ns'])}")
+    lines = [", ".join(facts)]
+    rows = ", ".join(f"{t} {n:,}" for t, n in extra["tables"].items() if n)
+    lines.append(f"rows: {rows or 'none'}")
+    for table, reasons in extra["dropped"].items():
+        told = ", ".join(f"{n:,} {reason.replace('_', ' ')}" for reason, n in reasons.items())
+        lines.append(f"dropped from {table}: {told}")
+    absent = [
+        s["table"].removeprefix("CUPTI_ACTIVITY_KIND_")
+        for s in extra["skipped"]
+        if s["reason"] == "not in the export" and not s["lost"].startswith("nothing is lost")
+    ]
+    if absent:
+        lines.append(f"not in the export (--format json says what is lost): {', '.join(absent)}")
+    lines += [
+        f"skipped {s['table']}: {s['reason']}; {s['lost']}"
+        for s in extra["skipped"]
+        if s["reason"] != "not in the export"
+    ]
+    return lines
