@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import NamedTuple
 
 
@@ -18,8 +19,8 @@ def common_prefix(a: list[int], b: list[int]) -> int:
 
 def lcp_array(text: list[int]) -> list[int]:
     suffixes = suffix_array(text)
-    pairs = zip(suffixes, suffixes[1:], strict=False)
-    return [0, *(common_prefix(text[i:], text[j:]) for i, j in pairs)][: len(text)]
+    common = [common_prefix(text[i:], text[j:]) for i, j in pairwise(suffixes)]
+    return [0, *common][: len(text)]
 
 
 def all_places(text: list[int], word: tuple[int, ...]) -> list[int]:

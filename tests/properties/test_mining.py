@@ -16,7 +16,7 @@ RELAXED = settings(deadline=None)
 
 
 def texts(*, least: int = 0, most: int = 40) -> st.SearchStrategy[list[int]]:
-    """Sequences over alphabets of 1 to 4 symbols: random, powers, and powers with a stray symbol."""
+    """Sequences over alphabets of 1 to 4 symbols: random ones and powers."""
     letters = st.integers(1, 4).flatmap(
         lambda size: st.lists(st.integers(0, size - 1), min_size=least, max_size=most)
     )
@@ -121,7 +121,9 @@ def test_rotation_and_period(text: list[int]) -> None:
 
 
 @RELAXED
-@given(texts(least=1), texts(least=1), st.integers(0, 40), st.integers(1, 3), st.permutations("abcd"))
+@given(
+    texts(least=1), texts(least=1), st.integers(0, 40), st.integers(1, 3), st.permutations("abcd")
+)
 def test_a_pattern_is_its_cycle_of_names(
     one: list[int], other: list[int], turn: int, power: int, names: list[str]
 ) -> None:
