@@ -77,6 +77,9 @@ def _first_operations(
     """For each range of a thread, the lane's first operation launched inside it, if any."""
     ops = device_ops(trace).select("gpu", "global_pid", "context_id", "stream_id", "start_ns", "op")
     calls = host.issuing_calls(trace)
+    mined_ops = (
+        ["kernel", "graph"] if lane.is_kernel.all() else ["kernel", "graph", "memcpy", "memset"]
+    )
     mine = (
         ops.with_columns(calls["call_start_ns"], calls["call_tid"])
         .filter(
@@ -85,7 +88,7 @@ def _first_operations(
             & pl.col("context_id").eq_missing(lane.context_id)
             & (pl.col("stream_id") == lane.stream_id)
             & (pl.col("call_tid") == tid)
-            & pl.col("op").cast(pl.String).is_in(["kernel", "graph"])
+            & pl.col("op").cast(pl.String).is_in(mined_ops)
         )
         .sort("call_start_ns", maintain_order=True)
     )

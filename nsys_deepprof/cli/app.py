@@ -9,6 +9,7 @@ from nsys_deepprof.cli.batch import batch
 from nsys_deepprof.cli.commands import NsysOption, RunArgument, say, table, windowed
 from nsys_deepprof.cli.export import export
 from nsys_deepprof.cli.gates import check, diff
+from nsys_deepprof.cli.options import Symbols
 from nsys_deepprof.cli.ranks import ranks
 
 if TYPE_CHECKING:
@@ -23,6 +24,15 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+
+
+SymbolsOption = Annotated[
+    Symbols,
+    typer.Option("--symbols", help="What makes operations equal: see `patterns` in the docs."),
+]
+CopiesOption = Annotated[
+    bool, typer.Option("--with-copies", help="Take copies and memsets into the sequence.")
+]
 
 
 def _version(asked: bool) -> None:
@@ -78,20 +88,37 @@ def info(trace: "Trace") -> "Result":
 
 @app.command()
 @table
-def patterns(trace: "Trace") -> "Result":
+def patterns(
+    trace: "Trace", symbols: SymbolsOption = Symbols.NAMES, with_copies: CopiesOption = False
+) -> "Result":
     """Repeated sequences and the loop nest of each lane, found without markers."""
     from nsys_deepprof.analyses.patterns import patterns as analyse
 
-    return analyse(trace)
+    return analyse(trace, symbols=symbols.value, with_copies=with_copies)
 
 
 @app.command()
 @table
-def iterations(trace: "Trace") -> "Result":
+def iterations(
+    trace: "Trace",
+    unit: Annotated[
+        int | None,
+        typer.Option(
+            "--unit", min=1, metavar="N", help="Another level: the loop of about N operations."
+        ),
+    ] = None,
+    all_lanes: Annotated[
+        bool, typer.Option("--all-lanes", help="Every lane, not only the main one of each GPU.")
+    ] = False,
+    symbols: SymbolsOption = Symbols.NAMES,
+    with_copies: CopiesOption = False,
+) -> "Result":
     """One row per iteration with its own state split; slow ones explained."""
     from nsys_deepprof.analyses.iterations import iterations as analyse
 
-    return analyse(trace)
+    return analyse(
+        trace, unit=unit, all_lanes=all_lanes, symbols=symbols.value, with_copies=with_copies
+    )
 
 
 @app.command()

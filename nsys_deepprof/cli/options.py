@@ -13,3 +13,12 @@ class Format(StrEnum):
     JSON = "json"
     CSV = "csv"
     PARQUET = "parquet"
+
+
+class Symbols(StrEnum):
+    """What makes two operations equal: names, names with launch shape, or names without what
+    differs from build to build."""
+
+    NAMES = "names"
+    SHAPES = "shapes"
+    SIGNATURES = "signatures"
