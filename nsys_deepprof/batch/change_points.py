@@ -74,19 +74,22 @@ def _segment(values: NDArray[np.float64], seed: int) -> list[int]:
     open_parts = [(0, len(values))]
     while open_parts:
         begin, end = open_parts.pop()
-        found = _strongest(values[begin:end], np.random.default_rng([seed, begin, end]))
+        part = values[begin:end]
+        found = _strongest(part, np.random.default_rng([seed, begin, end]))
         if found is None:
             continue
-        inner = sorted({begin, begin + found[0], begin + found[1], end})
-        cuts += inner[1:-1]
-        open_parts += list(itertools.pairwise(inner))
+        inner = [cut for cut in found if 0 < cut < len(part)]
+        # Ranks tell that there is a change; where it is, the figures tell better.
+        here = [begin + cut for cut in _sharpen(part, inner)]
+        cuts += here
+        open_parts += itertools.pairwise([begin, *here, end])
     return sorted(cuts)
 
 
 def _sharpen(values: NDArray[np.float64], cuts: list[int]) -> list[int]:
     """Move each cut to where what lies between its neighbours is nearest to two levels.
 
-    Ranks tell that there is a change, and favour stretches of equal length when they tell where.
+    The statistic of ranks is largest for stretches of equal length, not where the levels meet.
     """
     bounds = [0, *cuts, len(values)]
     for k in range(1, len(bounds) - 1):

@@ -59,7 +59,7 @@ def likeness(a: Counter[str], b: Counter[str]) -> float:
 def match_loops(a: Sequence[str], b: Sequence[str]) -> pl.DataFrame | None:
     """Positions of loop `b` matched to those of loop `a`, both given as kernel names.
 
-    `b` is turned to where `a` is cut, then both are aligned. Columns: a, b (positions; null where
+    Both are cut at a place that they share, then aligned. Columns: a, b (positions; null where
     the other loop has nothing there), match ('name', 'signature', 'place'; null likewise), in the
     order of `a`. None where the loops are too long to be laid side by side (`MAX_CELLS`).
     """
@@ -70,10 +70,17 @@ def match_loops(a: Sequence[str], b: Sequence[str]) -> pl.DataFrame | None:
     signatures: dict[str, int] = {}
     of_name = _codes([work_signature(name) for name in names], signatures)
     signs_a, signs_b = of_name[codes_a], of_name[codes_b]
-    turn = _rotation(signs_a, signs_b, len(signatures))
-    pairs = _align(codes_a, np.roll(codes_b, -turn), signs_a, np.roll(signs_b, -turn))
-    left, right = pairs[:, 0], pairs[:, 1]
-    right = np.where(right >= 0, (right + turn) % max(len(b), 1), -1)
+    at_a, at_b = _anchor(signs_a, signs_b, len(signatures))
+    pairs = _align(
+        np.roll(codes_a, -at_a),
+        np.roll(codes_b, -at_b),
+        np.roll(signs_a, -at_a),
+        np.roll(signs_b, -at_b),
+    )
+    left = np.where(pairs[:, 0] >= 0, (pairs[:, 0] + at_a) % max(len(a), 1), -1)
+    right = np.where(pairs[:, 1] >= 0, (pairs[:, 1] + at_b) % max(len(b), 1), -1)
+    first = int(np.argmax(left == 0)) if len(a) else 0
+    left, right = np.roll(left, -first), np.roll(right, -first)
     both = (left >= 0) & (right >= 0)
     same_name = both & (codes_a[left] == codes_b[right]) if len(a) and len(b) else both
     same_sign = both & (signs_a[left] == signs_b[right]) if len(a) and len(b) else both
@@ -91,22 +98,25 @@ def _codes(texts: Sequence[str], known: dict[str, int]) -> NDArray[np.int64]:
     return np.array([known.setdefault(text, len(known)) for text in texts], np.int64)
 
 
-def _rotation(a: NDArray[np.int64], b: NDArray[np.int64], kinds: int) -> int:
-    """The position of `b` that lies where `a` begins: what most kernels with one place tell.
+def _anchor(a: NDArray[np.int64], b: NDArray[np.int64], kinds: int) -> tuple[int, int]:
+    """A position of either loop that are the same place: both are cut there to be aligned.
 
-    Where none has but one place, all places of the rarest kind that both have are asked.
+    Of a kind with one place in each, or else of the rarest kind that both have, at the distance
+    that most of its places are apart.
     """
-    counts_a, counts_b = np.bincount(a, minlength=kinds), np.bincount(b, minlength=kinds)
-    shared = (counts_a > 0) & (counts_b > 0)
-    if not shared.any():
-        return 0
-    rarest = (counts_a * counts_b)[shared].min()
-    asked = np.flatnonzero(shared & (counts_a * counts_b == rarest))
+    counts = np.bincount(a, minlength=kinds) * np.bincount(b, minlength=kinds)
+    if not counts.any():
+        return 0, 0
+    asked = np.flatnonzero(counts == counts[counts > 0].min())
     votes = np.zeros(len(b), np.int64)
     for kind in asked:
         offsets = np.subtract.outer(np.flatnonzero(b == kind), np.flatnonzero(a == kind))
         np.add.at(votes, offsets.ravel() % len(b), 1)
-    return int(votes.argmax())
+    offset = int(votes.argmax())
+    places = np.flatnonzero(np.isin(a, asked))
+    there = (places + offset) % len(b)
+    same = np.flatnonzero(a[places] == b[there])
+    return int(places[same[0]]), int(there[same[0]])
 
 
 def _align(

@@ -146,8 +146,10 @@ def _brief(status: RunStatus) -> RunStatus:
 
 def _write_overview(out: Path, runs: Sequence[ListedRun]) -> None:
     from nsys_deepprof.batch.catalog import write_catalog
+    from nsys_deepprof.batch.page import write_page
 
     write_catalog(out / CATALOG, out, runs)
+    write_page(out / PAGE, out, out / CATALOG)
 
 
 def _clear_unfinished(out: Path) -> None:

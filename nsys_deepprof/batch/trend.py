@@ -66,6 +66,11 @@ class Series:
     points: pl.DataFrame
     changes: tuple[Change, ...]
 
+    @property
+    def current(self) -> pl.DataFrame:
+        """The runs since the last change of level."""
+        return self.points[self.changes[-1].point.index :] if self.changes else self.points
+
 
 @dataclass(frozen=True)
 class Pairing:
@@ -190,8 +195,8 @@ def _loops(units: pl.DataFrame, anatomy: Anatomy) -> dict[str, list[str]]:
 
 
 def _work(units: pl.DataFrame, anatomy: Anatomy) -> Work:
-    tags = [json.loads(text) for text in units.unique("run_id", maintain_order=True)["tags"]]
-    keys = setting_keys(tags)
+    each = units.unique("run_id", maintain_order=True)
+    keys = setting_keys([json.loads(text) for text in each["tags"]], each["name"].to_list())
     settings = [setting_text(json.loads(text), keys) for text in units["tags"]]
     parts = units.with_columns(pl.Series("setting", settings, pl.String)).partition_by(
         "name", "setting", maintain_order=True, as_dict=True
@@ -199,8 +204,8 @@ def _work(units: pl.DataFrame, anatomy: Anatomy) -> Work:
     series = [
         _series(name, setting, _points(part), anatomy) for (name, setting), part in parts.items()
     ]
-    series.sort(key=lambda one: _level(one.points))
-    loop = _typical(series[0].points, anatomy)
+    series.sort(key=lambda one: _level(one.current))
+    loop = _typical(series[0].current[::-1], anatomy)
     by_kernel = loop.group_by("name", maintain_order=True).agg(pl.col("median_ns").sum())
     top = by_kernel.sort("median_ns", descending=True, nulls_last=True, maintain_order=True)
     names = top["name"].to_list()
@@ -210,9 +215,8 @@ def _work(units: pl.DataFrame, anatomy: Anatomy) -> Work:
         top_kernel=names[0] if names else None,
         series=tuple(series),
         pairings=tuple(
-            Pairing(series[0], other, differences(loop, _typical(other.points, anatomy)))
+            Pairing(series[0], other, differences(loop, _typical(other.current[::-1], anatomy)))
             for other in series[1:]
-            if other.gpu_name != series[0].gpu_name or other.setting != series[0].setting
         ),
     )
 

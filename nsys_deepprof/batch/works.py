@@ -32,15 +32,21 @@ def group_works(patterns: Mapping[str, Sequence[str]]) -> dict[str, str]:
     return found
 
 
-def setting_keys(tags: Sequence[Mapping[str, str]]) -> list[str]:
-    """The tags that tell settings apart: they differ, and their values return.
+def setting_keys(tags: Sequence[Mapping[str, str]], gpu_names: Sequence[str | None]) -> list[str]:
+    """The tags of runs that tell settings apart: they differ on one kind of GPU, and return.
 
-    A tag with another value for most runs (a date, a commit) says when, not how: it would leave
-    nothing to compare. So a setting has, on average, at least two runs a value.
+    A tag that follows from the GPU's name says nothing new. One with another value for most runs
+    (a date, a commit) says when, not how: it would leave nothing to compare. So a setting has, on
+    average, at least two runs a value.
     """
     keys = dict.fromkeys(key for tag in tags for key in tag if key != WORK_TAG)
-    counts = {key: len({tag.get(key) for tag in tags}) for key in keys}
-    return [key for key, distinct in counts.items() if 1 < distinct <= len(tags) / 2]
+    chosen = []
+    for key in keys:
+        values = [tag.get(key) for tag in tags]
+        tells_more = len(set(zip(gpu_names, values, strict=True))) > len(set(gpu_names))
+        if tells_more and len(set(values)) <= len(tags) / 2:
+            chosen.append(key)
+    return chosen
 
 
 def setting_text(tag: Mapping[str, str], keys: Iterable[str]) -> str:

@@ -36,6 +36,15 @@ def test_a_slow_week_is_two_changes() -> None:
     assert hits >= 45
 
 
+def test_a_staircase_has_every_step() -> None:
+    hits = 0
+    for seed in range(50):
+        rng = np.random.default_rng(seed)
+        values = series(rng, (1.25, 8), (1.3, 6), (1.37, 10), noise=0.002)
+        hits += [point.index for point in change_points(values)] == [8, 14]
+    assert hits >= 47
+
+
 def test_steady_series_have_no_change() -> None:
     lengths = np.random.default_rng(1).integers(2, 80, 200)
     alarms = sum(

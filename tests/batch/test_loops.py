@@ -101,16 +101,37 @@ def test_every_position_comes_once_and_the_alignment_is_a_best_one(
     assert [x for x, _, _ in rows if x is not None] == list(range(len(a)))
     right = [y for _, y, _ in rows if y is not None]
     assert sorted(right) == list(range(len(b)))
-    turn = right[0]
-    assert right == [(turn + k) % len(b) for k in range(len(b))]
-    turned = b[turn:] + b[:turn]
+    assert right == [(right[0] + k) % len(b) for k in range(len(b))]
+    total = sum({"name": loops.SAME_NAME, "place": loops.SAME_PLACE, None: 0}[m] for *_, m in rows)
 
-    @cache
-    def best(i: int, j: int) -> int:
-        if i == len(a) or j == len(b):
-            return 0
-        same = loops.SAME_NAME if a[i] == turned[j] else loops.SAME_PLACE
-        return max(same + best(i + 1, j + 1), best(i + 1, j), best(i, j + 1))
+    def best(a: str, b: str) -> int:
+        @cache
+        def rest(i: int, j: int) -> int:
+            if i == len(a) or j == len(b):
+                return 0
+            same = loops.SAME_NAME if a[i] == b[j] else loops.SAME_PLACE
+            return max(same + rest(i + 1, j + 1), rest(i + 1, j), rest(i, j + 1))
 
-    worth = {"name": loops.SAME_NAME, "place": loops.SAME_PLACE, None: 0}
-    assert sum(worth[match] for _, _, match in rows) == best(0, 0)
+        return rest(0, 0)
+
+    # Both are cut where they share a kernel: it is a best alignment of one of those pairs of cuts.
+    texts = "".join(a), "".join(b)
+    cuts = [(i, j) for i in range(len(a)) for j in range(len(b)) if a[i] == b[j]] or [(0, 0)]
+    assert total in {
+        best(texts[0][i:] + texts[0][:i], texts[1][j:] + texts[1][:j]) for i, j in cuts
+    }
+
+
+def test_kernels_added_before_the_cut_do_not_misplace_the_rest() -> None:
+    a = ["norm", "gemm", "norm", "gemm", "loss", "adam"]
+    b = ["loss", "adam", "norm", "gemm", "gelu", "norm", "gemm", "gelu"]
+    assert pairs(a, b) == [
+        (0, 2, "name"),
+        (1, 3, "name"),
+        (None, 4, None),
+        (2, 5, "name"),
+        (3, 6, "name"),
+        (None, 7, None),
+        (4, 0, "name"),
+        (5, 1, "name"),
+    ]
