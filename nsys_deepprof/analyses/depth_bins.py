@@ -24,13 +24,19 @@ SCHEMA: dict[str, pl.DataType] = {
 }
 
 
+_KEYS = ["gpu", "pid", "global_pid", "context_id", "stream_id"]
+
+
 def depth_bins(trace: Trace, lanes: list[str], *, max_bins: int = 400) -> pl.DataFrame:
     """The mean (over time) and the largest queue depth per lane and bin.
 
     The bins of all lanes are the same, from the first to the last change of any of them.
     """
-    changes = queue_depth(trace).with_columns(lane_label().alias("lane"))
-    mine = changes.filter(pl.col("lane").is_in(lanes))
+    changes = queue_depth(trace)
+    # Text is made per lane, not per change.
+    labels = changes.select(_KEYS).unique().with_columns(lane_label().alias("lane"))
+    asked = labels.filter(pl.col("lane").is_in(lanes))
+    mine = changes.join(asked, on=_KEYS, nulls_equal=True, maintain_order="left")
     if mine.height == 0 or mine["time_ns"].n_unique() < 2:
         return pl.DataFrame(schema=SCHEMA)
     times = mine["time_ns"].to_numpy()

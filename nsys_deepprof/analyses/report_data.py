@@ -69,10 +69,14 @@ class Section:
 
 @dataclass(frozen=True)
 class ReportData:
-    """The parts of a report. Times inside are the trace's own; `origin_ns` is shown as 0."""
+    """The parts of a report. Times inside are the trace's own; `origin_ns` is shown as 0.
+
+    `windows` is what the analysis was narrowed to, as in `Trace`; None is the whole trace.
+    """
 
     source: str
     origin_ns: int
+    windows: pl.DataFrame | None
     info: Result
     findings: Result
     timeline: pl.DataFrame
@@ -123,6 +127,7 @@ def report_data(trace: Trace) -> ReportData:
     return ReportData(
         source=trace.source,
         origin_ns=trace.span_ns()[0],
+        windows=trace.windows,
         info=facts,
         findings=findings(trace),
         timeline=timeline(trace),

@@ -224,6 +224,14 @@ def texts(frame: pl.DataFrame, name: str, text: Callable[[dict[str, Any]], str])
     return pl.Series(name, [text(row) for row in frame.iter_rows(named=True)], dtype=pl.String)
 
 
+def scale_of(longest_ns: Any) -> tuple[float, str]:
+    """The unit of an axis that reaches `longest_ns`, as ns and name."""
+    for size, unit in ((1e9, "s"), (1e6, "ms"), (1e3, "µs")):
+        if longest_ns >= size:
+            return size, unit
+    return 1.0, "ns"
+
+
 def queue_depth(bins: pl.DataFrame, origin_ns: int) -> Drawing:
     """The queue of one stream over time: the largest depth of each bin, and the mean in front."""
     rows = bins.select(
@@ -238,11 +246,19 @@ def queue_depth(bins: pl.DataFrame, origin_ns: int) -> Drawing:
     most = (
         alt.Chart(rows)
         .mark_area(interpolate="step-after", opacity=0.28, color=colour("accent"))
-        .encode(x=x, y=alt.Y("depth_max:Q", title="launches waiting"), tooltip=tooltip)
+        .encode(
+            x=x,
+            y=alt.Y(
+                "depth_max:Q",
+                title="waiting",
+                axis=alt.Axis(tickMinStep=1, tickCount=4, minExtent=34),
+            ),
+            tooltip=tooltip,
+        )
     )
     mean = (
         alt.Chart(rows)
         .mark_line(interpolate="step-after", strokeWidth=1.4, color=colour("accent"))
         .encode(x=x, y="depth_mean:Q", tooltip=tooltip)
     )
-    return alt.layer(most, mean).properties(width="container", height=110)
+    return alt.layer(most, mean).properties(width="container", height=90)

@@ -11,7 +11,7 @@ import polars as pl
 from nsys_deepprof import __version__
 from nsys_deepprof.analyses.report_data import DRAWN_LANES, Section, Skipped
 from nsys_deepprof.definitions import DEFINITIONS
-from nsys_deepprof.names import visible
+from nsys_deepprof.names import MAX_NAME, visible
 from nsys_deepprof.reports import charts, iteration_charts, timeline_chart
 from nsys_deepprof.reports.page import render_page
 from nsys_deepprof.reports.palette import with_css_variables
@@ -198,4 +198,19 @@ def _table(frame: pl.DataFrame) -> dict[str, Any]:
     plain = frame.with_columns(
         pl.col(big).cast(pl.String), pl.col(pl.Categorical, pl.Enum).cast(pl.String)
     )
-    return {"columns": frame.columns, "integers": integers, "rows": [list(r) for r in plain.rows()]}
+    return {
+        "columns": frame.columns,
+        "integers": integers,
+        "rows": [[_kept(value) for value in row] for row in plain.rows()],
+    }
+
+
+def _kept(value: Any) -> Any:
+    """A cell for the page: long names lose their middle, so that the page's size is bounded."""
+    if isinstance(value, str) and len(value) > MAX_NAME:
+        return f"{value[: 3 * MAX_NAME // 4]}…{value[-MAX_NAME // 4 :]}"
+    if isinstance(value, list):
+        return [_kept(item) for item in value]
+    if isinstance(value, dict):
+        return {key: _kept(item) for key, item in value.items()}
+    return value

@@ -8,7 +8,7 @@ import altair as alt
 import polars as pl
 
 from nsys_deepprof.names import shorten, visible
-from nsys_deepprof.reports.charts import CAUSE_LABELS, STATE_LABELS, texts
+from nsys_deepprof.reports.charts import CAUSE_LABELS, STATE_LABELS, scale_of, texts
 from nsys_deepprof.reports.palette import colour
 from nsys_deepprof.units import format_ns
 
@@ -28,6 +28,7 @@ def iteration_times(columns: pl.DataFrame) -> Drawing:
 
     `columns`: the lane's rows of `analyses.report_data.iteration_columns`.
     """
+    size, unit = scale_of(columns["max_ns"].max())
     told = columns.with_columns(
         texts(columns, "time", lambda r: format_ns(r["mean_ns"])),
         texts(columns, "longest", lambda r: format_ns(r["max_ns"])),
@@ -41,7 +42,7 @@ def iteration_times(columns: pl.DataFrame) -> Drawing:
             ),
         ),
         texts(columns, "why", lambda r: visible(r["explanation"] or "", 200)),
-        (pl.col("max_ns") / 1e6).alias("max_ms"),
+        (pl.col("max_ns") / size).alias("top"),
         (pl.col("first_index") - 0.5).alias("from"),
         (pl.col("last_index") + 0.5).alias("until"),
     )
@@ -54,11 +55,11 @@ def iteration_times(columns: pl.DataFrame) -> Drawing:
         )
         .with_columns(pl.col("state").str.strip_suffix("_ns"), pl.col("ns").cum_sum().over("from"))
         .with_columns(
-            (pl.col("ns") / 1e6).alias("high"),
-            (pl.col("ns").shift(1).over("from").fill_null(0) / 1e6).alias("low"),
+            (pl.col("ns") / size).alias("high"),
+            (pl.col("ns").shift(1).over("from").fill_null(0) / size).alias("low"),
             pl.col("state").replace_strict(STATE_LABELS).alias("label"),
         )
-        .with_columns((pl.col("high") - pl.col("low")).alias("ms"))
+        .with_columns((pl.col("high") - pl.col("low")).alias("part"))
         .filter(pl.col("high") > pl.col("low"))
         .drop("ns")
     )
@@ -74,20 +75,20 @@ def iteration_times(columns: pl.DataFrame) -> Drawing:
         .encode(
             x=x,
             x2="until:Q",
-            y=alt.Y("low:Q", title="ms"),
+            y=alt.Y("low:Q", title=unit),
             y2="high:Q",
             color=alt.Color("state:N", scale=_STATE_SCALE, legend=None),
             tooltip=[
                 alt.Tooltip("which:N", title="iteration"),
                 alt.Tooltip("time:N"),
                 alt.Tooltip("label:N", title="state"),
-                alt.Tooltip("ms:Q", title="ms in it", format=",.3f"),
+                alt.Tooltip("part:Q", title=f"{unit} in it", format=",.4~r"),
             ],
         )
     )
     slow = told.filter(pl.col("outliers") > 0).select(
         ((pl.col("from") + pl.col("until")) / 2).alias("middle"),
-        "max_ms",
+        "top",
         "which",
         "longest",
         "why",
@@ -102,7 +103,7 @@ def iteration_times(columns: pl.DataFrame) -> Drawing:
         )
         .encode(
             x=alt.X("middle:Q"),
-            y="max_ms:Q",
+            y="top:Q",
             tooltip=[
                 alt.Tooltip("which:N", title="slow"),
                 alt.Tooltip("longest:N", title="time"),
@@ -118,9 +119,10 @@ def anatomy(one: Anatomy) -> Drawing:
 
     Kernels of one name have one of three shades of their state's colour.
     """
+    size, unit = scale_of(one.end_ns - one.start_ns)
     bars = one.bars.with_columns(
-        ((pl.col("start_ns") - one.start_ns) / 1e6).alias("a"),
-        ((pl.col("end_ns") - one.start_ns) / 1e6).alias("b"),
+        ((pl.col("start_ns") - one.start_ns) / size).alias("a"),
+        ((pl.col("end_ns") - one.start_ns) / size).alias("b"),
         _told_apart(one.bars["lane"]),
         pl.col("name")
         .hash(seed=0)
@@ -136,8 +138,8 @@ def anatomy(one: Anatomy) -> Drawing:
     ).select("lane", "a", "b", "shade", "kind", "what", "time", "ops")
     rows = sorted(set(bars["lane"]))
     gaps = one.gaps.with_columns(
-        ((pl.col("start_ns") - one.start_ns) / 1e6).alias("a"),
-        ((pl.col("end_ns") - one.start_ns) / 1e6).alias("b"),
+        ((pl.col("start_ns") - one.start_ns) / size).alias("a"),
+        ((pl.col("end_ns") - one.start_ns) / size).alias("b"),
         pl.lit("idle gaps").alias("lane"),
         texts(one.gaps, "time", lambda r: format_ns(r["end_ns"] - r["start_ns"])),
         pl.col("cause").replace_strict(CAUSE_LABELS).alias("why"),
@@ -152,11 +154,10 @@ def anatomy(one: Anatomy) -> Drawing:
         scale=alt.Scale(domain=[*rows, "idle gaps"], paddingInner=0.25, paddingOuter=0.1),
         axis=alt.Axis(ticks=False, domain=False, labelLimit=110),
     )
-    length_ms = (one.end_ns - one.start_ns) / 1e6
     x = alt.X(
         "a:Q",
-        title="ms from the start of the iteration",
-        scale=alt.Scale(domain=[0, length_ms], nice=False),
+        title=f"{unit} from the start of the iteration",
+        scale=alt.Scale(domain=[0, (one.end_ns - one.start_ns) / size], nice=False),
     )
     work = (
         alt.Chart(bars)

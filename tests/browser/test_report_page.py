@@ -204,6 +204,44 @@ def test_hostile_names_do_nothing(report_of: Any, open_page: Any, tmp_path: Path
     check_quiet(page)
 
 
+def test_long_names_everywhere_keep_the_page_small(
+    report_of: Any, open_page: Any, tmp_path: Path
+) -> None:
+    export = Export()
+    for index in range(600):
+        start = index * 100_000
+        name = f"void kernel_{index}<{'x' * 10_000}>"
+        export.api(start, start + 5_000, correlation=index + 1, name="cudaLaunchKernel_v7000")
+        export.nvtx(start, start + 90_000, text=f"range {index} {'y' * 10_000}")
+        export.kernel(start + 10_000, start + 30_000, correlation=index + 1, name=name)
+        export.copy(start + 40_000, start + 45_000, correlation=0)
+    path = report_of(export.write(tmp_path / "long.sqlite"))
+    assert path.stat().st_size < MAX_BYTES
+    check_quiet(open_page(path))
+
+
+def test_the_longest_gaps_and_dearest_copies_are_always_drawn(
+    report_of: Any, open_page: Any, tmp_path: Path
+) -> None:
+    export = Export()
+    longest = []
+    at = 0
+    for index in range(3_000):
+        gap = 20_000 + (index * 7_919) % 3_000 * 10
+        longest.append((gap, at + 100))
+        export.kernel(at, at + 100, name="k")
+        export.copy(at + 20, at + 40 + index % 50, correlation=0, stream=8)
+        at += 100 + gap
+    export.kernel(at, at + 100, name="k")
+    page = open_page(report_of(export.write(tmp_path / "many.sqlite")))
+    drawn = set(page.run("return deepprof.timeline.marks.map((m) => Math.round(m.a * 1e6))"))
+    top = sorted(longest, reverse=True)[:100]
+    assert {start for _, start in top} <= drawn
+    words = page.run("return document.getElementById('timeline').textContent")
+    assert "100 of 3,000 gaps are drawn, the longest" in " ".join(words.split())
+    assert "100 of 3,000 copies are drawn, the dearest" in " ".join(words.split())
+
+
 def test_a_reader_by_ear_or_keyboard_finds_everything(report_of: Any, open_page: Any) -> None:
     page = open_page(report_of(DEMO))
     levels = page.run(
