@@ -26,9 +26,13 @@ if TYPE_CHECKING:
     from nsys_deepprof.analyses.memcpy import memcpy
     from nsys_deepprof.analyses.patterns import patterns
     from nsys_deepprof.analyses.ranks import ranks
+    from nsys_deepprof.analyses.timeline_tracks import timeline_tracks
     from nsys_deepprof.checking import check
     from nsys_deepprof.dataset import convert
     from nsys_deepprof.errors import DeepProfError, InputError, OutputError, UsageError
+    from nsys_deepprof.notebook import charts, report
+    from nsys_deepprof.reports.perfetto import to_perfetto
+    from nsys_deepprof.reports.trace_json import to_trace_json
     from nsys_deepprof.result import Result
     from nsys_deepprof.trace import Trace, narrow, open_trace
 
@@ -38,9 +42,10 @@ _HOME = {
     "DeepProfError": "errors",
     "InputError": "errors",
     "OutputError": "errors",
-    "UsageError": "errors",
     "Result": "result",
     "Trace": "trace",
+    "UsageError": "errors",
+    "charts": "notebook",
     "check": "checking",
     "communication": "analyses.communication",
     "convert": "dataset",
@@ -56,6 +61,10 @@ _HOME = {
     "open_trace": "trace",
     "patterns": "analyses.patterns",
     "ranks": "analyses.ranks",
+    "report": "notebook",
+    "timeline_tracks": "analyses.timeline_tracks",
+    "to_perfetto": "reports.perfetto",
+    "to_trace_json": "reports.trace_json",
 }
 
 __all__ = [
@@ -65,6 +74,7 @@ __all__ = [
     "Result",
     "Trace",
     "UsageError",
+    "charts",
     "check",
     "communication",
     "convert",
@@ -80,6 +90,10 @@ __all__ = [
     "open_trace",
     "patterns",
     "ranks",
+    "report",
+    "timeline_tracks",
+    "to_perfetto",
+    "to_trace_json",
 ]
 
 

@@ -23,4 +23,6 @@ class Result:
     notes: tuple[str, ...] = ()
 
     def _repr_html_(self) -> str:
-        return self.frame._repr_html_()
+        from nsys_deepprof.reports.inline import result_html
+
+        return result_html(self)

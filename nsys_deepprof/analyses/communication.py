@@ -9,6 +9,7 @@ import numpy as np
 import polars as pl
 
 from nsys_deepprof import intervals
+from nsys_deepprof.analyses.context import with_context
 from nsys_deepprof.analyses.gpu_state import analysed_windows, gpu_states
 from nsys_deepprof.analyses.iteration_of import found_iterations
 from nsys_deepprof.device import device_ops
@@ -43,6 +44,7 @@ COLLECTIVES = ("AllReduce", "AllGather", "ReduceScatter", "Broadcast", "Reduce")
 """Operations that every rank takes part in."""
 
 
+@with_context
 def communication(trace: Trace) -> Result:
     """One row per GPU and communication kernel, the most exposed first.
 

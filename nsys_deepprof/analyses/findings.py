@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
+from nsys_deepprof.analyses.context import with_context
 from nsys_deepprof.analyses.gpu_state import analysed_windows, gpu_states
 from nsys_deepprof.analyses.iteration_of import found_iterations
 from nsys_deepprof.analyses.lost_time import lost_time
@@ -43,6 +44,7 @@ SCHEMA: dict[str, pl.DataType] = {
 }
 
 
+@with_context
 def findings(trace: Trace) -> Result:
     """Causes of lost GPU time, dearest first; none for a healthy run.
 

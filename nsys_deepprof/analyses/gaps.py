@@ -8,6 +8,7 @@ import numpy as np
 import polars as pl
 
 from nsys_deepprof import host, intervals
+from nsys_deepprof.analyses.context import with_context
 from nsys_deepprof.analyses.gpu_state import analysed_windows, gpu_states
 from nsys_deepprof.analyses.iteration_of import iteration_of
 from nsys_deepprof.device import device_ops
@@ -61,6 +62,7 @@ SCHEMA: dict[str, pl.DataType] = {
 }
 
 
+@with_context
 def gaps(trace: Trace, *, min_gap_ns: int = DEFAULT_MIN_GAP_NS) -> Result:
     """Idle gaps of at least `min_gap_ns`, longest first, each with the parts of its cause.
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
+from nsys_deepprof.analyses.context import with_context
 from nsys_deepprof.analyses.gpu_state import STATE_COLUMNS, analysed_windows, gpu_states
 from nsys_deepprof.analyses.trust import capture_warnings
 from nsys_deepprof.device import device_ops, with_gpu
@@ -37,6 +38,7 @@ SCHEMA: dict[str, pl.DataType] = {
 }
 
 
+@with_context
 def info(trace: Trace) -> Result:
     """One row per GPU: its window, its time in each state, and what ran.
 

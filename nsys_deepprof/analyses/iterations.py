@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 
+from nsys_deepprof.analyses.context import with_context
 from nsys_deepprof.analyses.gpu_state import STATE_COLUMNS, gpu_states
 from nsys_deepprof.analyses.mined import Mined, mined
 from nsys_deepprof.analyses.nests import lane_nest
@@ -84,6 +85,7 @@ SIDE_LANE_SHARE = 0.1
 NAME_WIDTH = 60
 
 
+@with_context
 def iterations(
     trace: Trace,
     *,

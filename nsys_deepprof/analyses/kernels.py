@@ -10,6 +10,7 @@ import polars as pl
 
 from nsys_deepprof import host
 from nsys_deepprof.alone import alone_ns
+from nsys_deepprof.analyses.context import with_context
 from nsys_deepprof.analyses.gpu_state import analysed_windows
 from nsys_deepprof.device import device_ops
 from nsys_deepprof.errors import UsageError
@@ -45,6 +46,7 @@ SCHEMA: dict[str, pl.DataType] = {
 OTHER_GROUP = "(no group)"
 
 
+@with_context
 def kernels(
     trace: Trace, *, short_names: bool = False, groups: Mapping[str, str] | None = None
 ) -> Result:

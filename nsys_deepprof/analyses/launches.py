@@ -8,6 +8,7 @@ import numpy as np
 import polars as pl
 
 from nsys_deepprof import host, intervals
+from nsys_deepprof.analyses.context import with_context
 from nsys_deepprof.analyses.gpu_state import analysed_windows
 from nsys_deepprof.analyses.queue_depth import queue_depth
 from nsys_deepprof.device import device_ops
@@ -48,6 +49,7 @@ SCHEMA: dict[str, pl.DataType] = {
 }
 
 
+@with_context
 def launches(trace: Trace) -> Result:
     """One row per stream with kernels, the busiest first.
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from nsys_deepprof import host
+from nsys_deepprof.analyses.context import with_context
 from nsys_deepprof.analyses.gpu_state import STATE_COLUMNS, analysed_windows, gpu_states
 from nsys_deepprof.codes import UNIFIED_MEMORY_KINDS
 from nsys_deepprof.copies import SMALL_BYTES, blocking_memset, costed_copies, train_of_copy
@@ -27,6 +28,7 @@ CEILING_QUANTILE = 0.99
 _HIDDEN = ("context_id", "call_start_ns", "call_end_ns", "call_tid", "wait_start_ns", "wait_end_ns")
 
 
+@with_context
 def memcpy(
     trace: Trace, *, only_blocking: bool = False, link_peak_gbps: float | None = None
 ) -> Result:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 
+from nsys_deepprof.analyses.context import with_context
 from nsys_deepprof.analyses.mined import Mined, mined
 from nsys_deepprof.analyses.nests import lane_nest, whole_nest
 from nsys_deepprof.mining.identity import pattern_id
@@ -66,6 +67,7 @@ UNEXPLAINED_SHARE = 0.2
 MAX_FOLDED = 200_000
 
 
+@with_context
 def patterns(trace: Trace, *, symbols: Symbols = "names", with_copies: bool = False) -> Result:
     """The repeats of each lane: a row each, lanes by length, the nest first and then by time.
 

@@ -63,8 +63,6 @@ def write(
         case Format.TABLE:
             from nsys_deepprof.reports import table
 
-            # Times in tables count from the trace's start, as --from and --to do.
-            extra["trace_start_ns"] = traces[0].span_ns()[0]
             width = _terminal_width() if output is None else None
             text = table.render(result, source, limit=limit, width=width)
         case Format.JSON:

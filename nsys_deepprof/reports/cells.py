@@ -48,6 +48,10 @@ COLUMNS: dict[str, tuple[str, ...]] = {
         *("gpu", "operation", "name", "calls", "total_ns", "exposed_ns", "exposed_share"),
         *("median_ns", "max_ns", "wait_ns"),
     ),
+    "findings": (
+        *("severity", "title", "recoverable_ns", "recoverable_share", "occurrences", "where"),
+        "advice",
+    ),
     "diff": (
         *("position", "part", "what", "change", "a_ns", "b_ns", "delta_ns", "delta_share"),
         *("a_calls", "b_calls"),
@@ -69,9 +73,10 @@ WORDS = frozenset(
     {
         *("part", "change", "outcome", "slowest", "pattern", "cause", "kind", "src_kind"),
         *("dst_kind", "blocking", "variant", "drained_by", "operation", "severity", "lane"),
+        *("title", "advice"),
     }
 )
-"""Columns of a few known words. All others hold numbers."""
+"""Columns of words of this tool's own, which are shown whole. All others hold numbers."""
 
 _HEADINGS = {
     "throughput_gbps": "rate",
