@@ -166,4 +166,7 @@ def _failed(output: Path, error: OSError) -> OutputError:
 
 
 def _terminal_width() -> int | None:
-    return os.get_terminal_size().columns if sys.stdout.isatty() else None
+    if sys.stdout.isatty():
+        return os.get_terminal_size().columns
+    asked = os.environ.get("COLUMNS", "")
+    return int(asked) if asked.isdecimal() and int(asked) else None
