@@ -49,7 +49,10 @@ def gpu_table(devices: pl.DataFrame, read: Callable[[str], pl.DataFrame]) -> pl.
     mapping = read("cuda_devices").unique(["pid", "device_id"], keep="first")
     found = found.join(
         mapping.select(
-            "pid", pl.col("device_id").cast(pl.Int32), "gpu_id", pl.col("uuid").alias("map_uuid")
+            "pid",
+            pl.col("device_id").cast(pl.Int32, strict=False),
+            "gpu_id",
+            pl.col("uuid").alias("map_uuid"),
         ),
         on=["pid", "device_id"],
         how="left",

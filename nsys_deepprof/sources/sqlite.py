@@ -44,6 +44,8 @@ _SMALLEST_ROW_BYTES = 4
 _LONGEST_VALUE_BYTES = 1 << 27
 _EXPORT_HINT = "export it first: nsys export --type sqlite FILE.nsys-rep"
 _AGAIN_HINT = "copy or export it again"
+# A damaged schema can put bytes that are not UTF-8 even into SQLite's own messages.
+_SQLITE_ERRORS = (sqlite3.Error, UnicodeError, OverflowError)
 
 
 @dataclass(frozen=True)
@@ -120,7 +122,7 @@ class SqliteSource:
                     if not _types_hold(frame, query):
                         raise _MixedTypesError
                     yield frame
-        except (adbc.Error, OSError) as error:
+        except (adbc.Error, OSError, UnicodeError) as error:
             self.check_unchanged()
             if "Type mismatch" in str(error):
                 raise _MixedTypesError from error
@@ -130,7 +132,7 @@ class SqliteSource:
     def _connection(self) -> closing[sqlite3.Connection]:
         try:
             connection = sqlite3.connect(_uri(self.path), uri=True, check_same_thread=False)
-        except sqlite3.Error as error:
+        except _SQLITE_ERRORS as error:
             raise _damaged(self.named, error) from error
         return closing(connection)
 
@@ -216,7 +218,7 @@ def _nsys_tables(named: str, connection: sqlite3.Connection) -> dict[str, tuple[
                     named, f"{table} is computed, not a stored table: not an nsys export", ""
                 )
             found[table] = tuple(column for column, _ in columns)
-    except (sqlite3.Error, OverflowError) as error:
+    except _SQLITE_ERRORS as error:
         raise _damaged(named, error) from error
     if found and encoding != "UTF-8":
         raise InputError(named, f"text is in {encoding}, not UTF-8: not an nsys export", "")
@@ -242,7 +244,7 @@ def _rowid_span(
             connection.execute(f'SELECT {end}({name}) FROM main."{table}"').fetchone()[0]
             for end in ("min", "max")
         )
-    except sqlite3.Error:
+    except _SQLITE_ERRORS:
         return None
     return (0, -1) if first is None else (first, last)
 
@@ -266,7 +268,7 @@ def _ranges(
                 f" WHERE {name} >= ? ORDER BY {name} LIMIT {PART_ROWS})",
                 (first,),
             ).fetchone()[0]
-        except sqlite3.Error:
+        except _SQLITE_ERRORS:
             return [None]
         if end is None or end < first:
             break

@@ -1,0 +1,109 @@
+"""Whether reading a file ends well: an answer or one error, in time, in memory, file unchanged."""
+
+from __future__ import annotations
+
+import faulthandler
+import hashlib
+import json
+import os
+import resource
+import sys
+import threading
+import time
+import traceback
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, TypeVar
+
+from nsys_deepprof.analyses.info import info
+from nsys_deepprof.dataset import convert
+from nsys_deepprof.errors import InputError
+from nsys_deepprof.trace import TABLES, open_trace
+from tests.ingest.mutations import write_mutant
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import polars as pl
+
+T = TypeVar("T")
+
+LONGEST_S = 10
+MOST_MIB = 1024
+
+
+def verdict(path: Path) -> str:
+    """'answer', or the error's line; raises AssertionError for what must not happen."""
+    before = hashlib.sha256(path.read_bytes()).digest(), path.stat().st_mtime_ns
+    out = path.with_name("out.deepprof")
+    begin = time.monotonic()
+    direct, complaint = _tables(path)
+    made, refusal = _attempt(lambda: convert(path, out))
+    assert refusal == complaint, f"{refusal!r}, but read directly: {complaint!r}"
+    if made is None:
+        assert not out.exists()
+        assert complaint.startswith(str(path))
+        assert "\n" not in complaint
+    else:
+        again, complaint = _tables(out)
+        assert not complaint
+        assert all(frame.equals(direct[table]) for table, frame in again.items())
+    assert time.monotonic() - begin < LONGEST_S
+    assert (hashlib.sha256(path.read_bytes()).digest(), path.stat().st_mtime_ns) == before
+    return complaint or "answer"
+
+
+def _tables(run: Path) -> tuple[dict[str, pl.DataFrame], str]:
+    def read() -> dict[str, pl.DataFrame]:
+        trace = open_trace(run)
+        info(trace)
+        return {table: trace.table(table) for table in TABLES}
+
+    tables, complaint = _attempt(read)
+    return tables or {}, complaint
+
+
+def _attempt(act: Callable[[], T]) -> tuple[T | None, str]:
+    """What `act` returns, or the line of its error, which must be one of the input."""
+    try:
+        return act(), ""
+    except InputError as error:
+        return None, error.line()
+
+
+def survive(first: int, count: int) -> dict[str, int]:
+    """Try `count` mutants: how many gave an answer, how many an error. Raises on a bad end."""
+    outcomes = {"answer": 0, "error": 0}
+    for seed in range(first, first + count):
+        with TemporaryDirectory() as folder:
+            path = Path(folder) / "x.sqlite"
+            kind = write_mutant(path, seed)
+            # A hang cannot be interrupted from within: end the process, and say where it was.
+            timer = threading.Timer(3 * LONGEST_S, _die, (seed, kind))
+            timer.daemon = True
+            timer.start()
+            try:
+                said = verdict(path)
+            except BaseException as error:
+                raise AssertionError(f"mutant {seed} ({kind}): {error!r}") from error
+            finally:
+                timer.cancel()
+        outcomes["answer" if said == "answer" else "error"] += 1
+    return outcomes
+
+
+def _die(seed: int, kind: str) -> None:
+    print(f"mutant {seed} ({kind}) hangs", file=sys.stderr, flush=True)
+    faulthandler.dump_traceback()
+    os._exit(1)
+
+
+if __name__ == "__main__":
+    # Run as a process of its own: usage FIRST COUNT; prints outcomes and peak memory as JSON.
+    try:
+        found = survive(int(sys.argv[1]), int(sys.argv[2]))
+    except AssertionError:
+        traceback.print_exc()
+        sys.exit(1)
+    peak_mib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
+    print(json.dumps(found | {"peak_mib": peak_mib}))
