@@ -26,6 +26,10 @@ BREAK_SHARE = 0.25
 USUAL_SHARE = 0.2
 # Cuts that lie closer together than this share of a turn are the same cut.
 SAME_CUT_SHARE = 0.01
+# Noise can make a beginning look late: the cut is looked for so far around it, and the end of the
+# repetition has a say.
+REFINE_SHARE = 0.03
+END_WEIGHT = 0.5
 # A pause tells where turns begin when it is this many times as long as any other in the turn.
 PAUSE_RATIO = 1.5
 # So many operations of the template's end show that a turn got there.
@@ -101,30 +105,49 @@ def _breaks(cycle: Cycle) -> NDArray[np.bool_]:
 
 
 def _best_offset(sequence: Sequence, cycle: Cycle, template: NDArray[np.int32]) -> tuple[int, str]:
-    symbols, period = sequence.symbols, cycle.period
-    begins = np.flatnonzero(_breaks(cycle))
-    offsets, weights = [], []
+    period = cycle.period
     tolerance = max(1, int(SAME_CUT_SHARE * period))
-    for h in _spread(begins, MAX_BREAKS).tolist():
-        position, phase = int(cycle.position[h]), int(cycle.phase[h])
-        steps, events = _extend(symbols, template, position, phase % period, -1, period)
-        if h and position - events <= cycle.position[h - 1]:
-            # Nothing was interrupted: the anchors are missing, their surroundings are there.
-            continue
-        offsets.append((phase - steps) % period)
-        # Nothing shows that what begins with the capture begins there by itself.
-        weights.append(1.0 if position - events > 0 else 0.5)
-    best = _group_votes(np.array(offsets), np.array(weights), period, tolerance)
-    vote = max(_votes_near(np.array(offsets), np.array(weights), best, period, tolerance), 0)
-    if vote >= 1:
-        return best, "start"
-    h = len(cycle.position) - 1
-    position, phase = int(cycle.position[h]), int(cycle.phase[h])
-    steps, _ = _extend(symbols, template, position, phase % period, 1, period)
-    if _distance((phase + steps + 1) % period, best, period) <= tolerance:
+    begins: list[Extension] = []
+    for h in _spread(np.flatnonzero(_breaks(cycle)), MAX_BREAKS).tolist():
+        begin = _extend(sequence.symbols, cycle, template, h, -1, period)
+        # Where an extension gets to the hit before it, nothing was interrupted: the anchors are
+        # missing, their surroundings are there.
+        if not h or begin.reached > cycle.position[h - 1]:
+            begins.append(begin)
+    offsets = np.array([begin.offset for begin in begins])
+    # Nothing shows that what begins with the capture begins there by itself.
+    weights = np.array([1.0 if begin.reached > 0 else 0.5 for begin in begins])
+    best = _group_votes(offsets, weights, period, tolerance)
+    end = _extend(sequence.symbols, cycle, template, len(cycle.position) - 1, 1, period)
+    if weights[_distance(offsets, best, period) <= tolerance].sum() >= 1:
+        return _refine(best, begins, weights, end, period), "start"
+    if _distance(end.offset, best, period) <= tolerance:
         return best, "whole"
     pause = _pause(sequence, cycle)
     return (best, "lane") if pause is None else (pause, "pause")
+
+
+def _refine(
+    best: int, begins: list[Extension], weights: NDArray[np.float64], end: Extension, period: int
+) -> int:
+    """The cut near `best` that all beginnings, and the end, support most.
+
+    Noise at a beginning stops its extension short; the end, where whole turns end, tells.
+    """
+    window = max(1, int(REFINE_SHARE * period))
+    near = [
+        (begin, float(weight))
+        for begin, weight in zip(begins, weights, strict=True)
+        if _distance(begin.offset, best, period) <= window
+    ]
+    shifts = sorted(range(-window, window + 1), key=abs)
+    support = [
+        sum(weight * begin.support(best + shift, period) for begin, weight in near)
+        + END_WEIGHT * end.support(best + shift, period)
+        for shift in shifts
+    ]
+    # The first of equal ones is the nearest to where it was.
+    return (best + shifts[int(np.argmax(support))]) % period
 
 
 def _spread(values: NDArray[np.int64], limit: int) -> NDArray[np.int64]:
@@ -139,12 +162,6 @@ def _distance(a: NDArray[np.int64] | int, b: int, period: int) -> NDArray[np.int
     return np.minimum(apart, period - apart)
 
 
-def _votes_near(
-    offsets: NDArray[np.int64], weights: NDArray[np.float64], at: int, period: int, tolerance: int
-) -> float:
-    return float(weights[_distance(offsets, at, period) <= tolerance].sum())
-
-
 def _group_votes(
     offsets: NDArray[np.int64], weights: NDArray[np.float64], period: int, tolerance: int
 ) -> int:
@@ -152,7 +169,7 @@ def _group_votes(
     unique = np.unique(offsets)
     ranked = [
         (
-            _votes_near(offsets, weights, int(o), period, tolerance),
+            float(weights[_distance(offsets, int(o), period) <= tolerance].sum()),
             float(weights[offsets == o].sum()),
             -int(np.flatnonzero(offsets == o)[0]),
             int(o),
@@ -181,23 +198,77 @@ def _pause(sequence: Sequence, cycle: Cycle) -> int | None:
     return int(cycle.anchors[int(np.argmax(median))])
 
 
+@dataclass(frozen=True, slots=True)
+class Extension:
+    """How far the sequence goes on like the template beyond a hit, forward or back.
+
+    `steps` and `events` count what it takes of the template and of the sequence up to the best end,
+    where `offset` is the cut (between turns) and `reached` the outermost operation. `profile[k]` is
+    the score after `k` steps: a match gains one, an edit costs `EDIT_COST`.
+    """
+
+    phase: int
+    direction: int
+    steps: int
+    offset: int
+    reached: int
+    profile: NDArray[np.int64]
+
+    def ragged(self, wanted: int) -> int:
+        """Steps more to the end that is wanted, where these hold an edit or two and no more."""
+        if self.steps < wanted < len(self.profile) and (
+            self.profile[wanted] >= self.profile.max() - EDIT_COST
+        ):
+            return wanted - self.steps
+        return 0
+
+    def support(self, offset: int, period: int) -> float:
+        """The score of a turn that begins, or ends, at another cut."""
+        apart = self.phase - offset if self.direction < 0 else offset - 1 - self.phase
+        step = apart % period
+        best = int(self.profile.max())
+        if step < len(self.profile):
+            return float(self.profile[step])
+        # Where the lane ends nothing is known, and little is said against the cut.
+        return float(max(best - DROP, int(self.profile[-1]) - (step - len(self.profile) + 1)))
+
+
 def _extend(
     symbols: NDArray[np.int32],
+    cycle: Cycle,
     template: NDArray[np.int32],
-    position: int,
-    offset: int,
+    hit: int,
     direction: int,
     limit: int,
-) -> tuple[int, int]:
-    """How far the sequence goes on like the template beyond a matching operation.
+) -> Extension:
+    """The extension beyond a hit of the chain by at most `limit` steps of the template.
 
-    Returns template steps and operations, up to the best-scoring end: a match gains one, an edit
-    costs `EDIT_COST`, and the search ends `DROP` below the best. `limit` bounds the steps.
+    The search ends where the score is `DROP` below the best.
     """
-    steps, events = _extend_banded(
-        symbols, template, position, offset, direction, limit, EDIT_BAND, EDIT_COST, DROP
+    position, phase = int(cycle.position[hit]), int(cycle.phase[hit])
+    period = cycle.period
+    profile = np.zeros(limit + 1, np.int64)
+    steps, events, length = _extend_banded(
+        symbols,
+        template,
+        position,
+        phase % period,
+        direction,
+        limit,
+        EDIT_BAND,
+        EDIT_COST,
+        DROP,
+        profile,
     )
-    return int(steps), int(events)
+    offset = phase - steps if direction < 0 else phase + steps + 1
+    return Extension(
+        phase=phase,
+        direction=direction,
+        steps=int(steps),
+        offset=offset % period,
+        reached=position + direction * int(events),
+        profile=profile[: int(length)],
+    )
 
 
 @compiled
@@ -211,7 +282,8 @@ def _extend_banded(
     band: int,
     cost: int,
     drop: int,
-) -> tuple[int, int]:
+    profile: NDArray[np.int64],
+) -> tuple[int, int, int]:
     # Row: template steps taken; column: operations taken minus steps taken, within the band.
     size, period = len(symbols), len(template)
     width = 2 * band + 1
@@ -243,9 +315,10 @@ def _extend_banded(
             if score > best:
                 best, best_steps, best_events = score, step, event
         if top < best - drop:
-            break
+            return best_steps, best_events, step
+        profile[step] = top
         row, following = following, row
-    return best_steps, best_events
+    return best_steps, best_events, limit + 1
 
 
 def _cut_at(
@@ -263,14 +336,12 @@ def _cut_at(
 
     begin = low * period + offset
     steps_wanted = int(cycle.phase[0]) - begin
-    steps, events = _extend(
-        symbols, template, int(cycle.position[0]), int(cycle.phase[0]) % period, -1, steps_wanted
-    )
-    first[0] = int(cycle.position[0]) - events
-    reached[0] = steps_wanted - steps <= tolerance
+    head = _extend(symbols, cycle, template, 0, -1, steps_wanted)
+    first[0] = max(0, head.reached - head.ragged(steps_wanted))
+    reached[0] = steps_wanted - head.steps <= tolerance
     if not reached[0]:
-        head = np.roll(template, -offset)[:END_WINDOW]
-        found = _find_word(symbols, cycle, head, int(cycle.position[0]), -1)
+        word = np.roll(template, -offset)[:END_WINDOW]
+        found = _find_word(symbols, cycle, word, int(cycle.position[0]), -1)
         if found is not None:
             first[0], reached[0] = found, True
 
@@ -279,17 +350,15 @@ def _cut_at(
     )
     finish = (high + 1) * period + offset
     steps_wanted = finish - 1 - int(cycle.phase[-1])
-    steps, events = _extend(
-        symbols, template, int(cycle.position[-1]), int(cycle.phase[-1]) % period, 1, steps_wanted
-    )
-    stop[-1] = int(cycle.position[-1]) + events + 1
-    if steps_wanted - steps > tolerance:
-        tail = np.roll(template, -offset)[-END_WINDOW:]
-        found = _find_word(symbols, cycle, tail, int(cycle.position[-1]), 1)
+    tail = _extend(symbols, cycle, template, len(cycle.position) - 1, 1, steps_wanted)
+    stop[-1] = min(len(symbols), tail.reached + 1 + tail.ragged(steps_wanted))
+    if steps_wanted - tail.steps > tolerance:
+        word = np.roll(template, -offset)[-END_WINDOW:]
+        found = _find_word(symbols, cycle, word, int(cycle.position[-1]), 1)
         if found is None:
             reached[-1] = False
         else:
-            stop[-1] = found + len(tail)
+            stop[-1] = found + len(word)
     return first, stop, reached
 
 
