@@ -62,6 +62,9 @@ SCHEMA: dict[str, pl.DataType] = {
 }
 
 
+_ROW_SCHEMA = SCHEMA | {"prev_row": pl.UInt32(), "next_row": pl.UInt32()}
+
+
 @with_context
 def gaps(trace: Trace, *, min_gap_ns: int = DEFAULT_MIN_GAP_NS) -> Result:
     """Idle gaps of at least `min_gap_ns`, longest first, each with the parts of its cause.
@@ -104,7 +107,12 @@ def gaps(trace: Trace, *, min_gap_ns: int = DEFAULT_MIN_GAP_NS) -> Result:
 
 def all_gaps(trace: Trace) -> pl.DataFrame:
     """Every idle gap inside the trace's windows, sorted by (gpu, start_ns). Schema: `SCHEMA`."""
-    return trace.once("all_gaps", lambda: _all_gaps(trace))
+    return gaps_with_rows(trace).select(*SCHEMA)
+
+
+def gaps_with_rows(trace: Trace) -> pl.DataFrame:
+    """`all_gaps` plus prev_row, next_row: the operations around it as rows of `device_ops`."""
+    return trace.once("gaps_with_rows", lambda: _all_gaps(trace))
 
 
 def _by_cause(every: pl.DataFrame, window_ns: int) -> pl.DataFrame:
@@ -157,8 +165,8 @@ def _notes(trace: Trace, every: pl.DataFrame, min_gap_ns: int) -> list[str]:
 def _all_gaps(trace: Trace) -> pl.DataFrame:
     found = _idle_intervals(trace)
     if found.height == 0:
-        return pl.DataFrame(schema=SCHEMA)
-    found = found.hstack(_next_ops(trace, found)).with_columns(_prev_ops(trace, found))
+        return pl.DataFrame(schema=_ROW_SCHEMA)
+    found = found.hstack(_neighbours(trace, found))
     found = found.with_columns(
         # Where the launching call's share begins; the host's share ends there.
         pl.col("call_start_ns")
@@ -187,7 +195,7 @@ def _all_gaps(trace: Trace) -> pl.DataFrame:
         (pl.col("end_ns") - pl.col("start_ns")).alias("duration_ns"),
     )
     found = _with_parts(trace, found)
-    return found.select(pl.col(name).cast(dtype) for name, dtype in SCHEMA.items())
+    return found.select(pl.col(name).cast(dtype) for name, dtype in _ROW_SCHEMA.items())
 
 
 def _idle_intervals(trace: Trace) -> pl.DataFrame:
@@ -228,57 +236,64 @@ def _clipped(disjoint: Intervals, windows: Intervals) -> tuple[Ints, Ints, Ints]
     return member, starts, ends
 
 
-def _next_ops(trace: Trace, found: pl.DataFrame) -> pl.DataFrame:
-    """Per gap, the operation that ends it and the call that issued that.
+def _neighbours(trace: Trace, found: pl.DataFrame) -> pl.DataFrame:
+    """Per gap: the operation that ends where it starts (the last one to start), the one that
+    starts where it ends (the one whose call is earliest), and the call that issued that.
 
-    Of several that start there, the one whose call is earliest: those without a call come last.
+    Columns: prev_row, next_row, prev_op, next_op, pid, next_api, call_start_ns, call_end_ns,
+    call_tid.
     """
-    ends = found.select("gpu", pl.col("gap_end_ns").alias("start_ns")).unique()
-    at_end = (
-        pl.concat([device_ops(trace), host.issuing_calls(trace)], how="horizontal")
-        .join(ends, on=["gpu", "start_ns"], how="semi", maintain_order="left")
-        .sort(
-            "gpu",
-            "start_ns",
-            "call_start_ns",
-            "call_end_ns",
-            "call_tid",
-            nulls_last=True,
-            maintain_order=True,
+    ops, calls = device_ops(trace), host.issuing_calls(trace)
+    op_gpu, op_start, op_end = (ops[c].to_numpy() for c in ("gpu", "start_ns", "end_ns"))
+    gap_gpu, gap_start, gap_end = (
+        found[c].to_numpy() for c in ("gpu", "gap_start_ns", "gap_end_ns")
+    )
+    prev_row, next_row = (np.zeros(found.height, np.int64) for _ in range(2))
+    tied: list[pl.DataFrame] = []
+    for gpu in np.unique(gap_gpu):
+        gaps_here = np.flatnonzero(gap_gpu == gpu)
+        first, beyond = np.searchsorted(op_gpu, [gpu, gpu + 1])
+        by_end = np.argsort(op_end[first:beyond], kind="stable")
+        ended = np.searchsorted(op_end[first:beyond][by_end], gap_start[gaps_here], side="right")
+        prev_row[gaps_here] = first + by_end[ended - 1]
+        starts = op_start[first:beyond]
+        at = np.searchsorted(starts, gap_end[gaps_here], side="left")
+        count = np.searchsorted(starts, gap_end[gaps_here], side="right") - at
+        next_row[gaps_here] = first + at
+        several = np.flatnonzero(count > 1)
+        candidate = np.arange(count[several].sum()) - np.repeat(
+            np.cumsum(count[several]) - count[several], count[several]
         )
-        .unique(["gpu", "start_ns"], keep="first", maintain_order=True)
-        .select(
-            "gpu",
-            pl.col("start_ns").alias("gap_end_ns"),
-            pid_of(pl.col("global_pid")).alias("pid"),
-            pl.col("name").alias("next_op"),
-            pl.col("call_api").alias("next_api"),
-            "call_start_ns",
-            "call_end_ns",
-            "call_tid",
+        tied.append(
+            pl.DataFrame(
+                {
+                    "gap": np.repeat(gaps_here[several], count[several]),
+                    "row": np.repeat(first + at[several], count[several]) + candidate,
+                }
+            )
         )
+    ties = pl.concat(tied)
+    if ties.height:
+        earliest = (
+            ties.hstack(calls.select("call_start_ns", "call_end_ns", "call_tid")[ties["row"]])
+            .sort("gap", "call_start_ns", "call_end_ns", "call_tid", "row", nulls_last=True)
+            .unique("gap", keep="first", maintain_order=True)
+        )
+        next_row[earliest["gap"].to_numpy()] = earliest["row"].to_numpy()
+    following = ops.select("name", "global_pid")[next_row]
+    return pl.DataFrame(
+        {
+            "prev_row": prev_row,
+            "next_row": next_row,
+            "prev_op": ops["name"][prev_row],
+            "next_op": following["name"],
+            "pid": following.select(pid_of(pl.col("global_pid")))["global_pid"],
+        }
+    ).hstack(
+        calls.select(
+            pl.col("call_api").alias("next_api"), "call_start_ns", "call_end_ns", "call_tid"
+        )[next_row]
     )
-    return found.join(at_end, on=["gpu", "gap_end_ns"], how="left", maintain_order="left").select(
-        "pid", "next_op", "next_api", "call_start_ns", "call_end_ns", "call_tid"
-    )
-
-
-def _prev_ops(trace: Trace, found: pl.DataFrame) -> pl.Series:
-    """Per gap, the name of the operation that ends where it starts (the last one to start)."""
-    starts = found.select("gpu", pl.col("gap_start_ns").alias("end_ns")).unique()
-    at_start = (
-        device_ops(trace)
-        .select("gpu", "end_ns", "name")
-        .join(starts, on=["gpu", "end_ns"], how="semi", maintain_order="left")
-        .unique(["gpu", "end_ns"], keep="last", maintain_order=True)
-    )
-    return found.join(
-        at_start,
-        left_on=["gpu", "gap_start_ns"],
-        right_on=["gpu", "end_ns"],
-        how="left",
-        maintain_order="left",
-    )["name"].alias("prev_op")
 
 
 _ACTIVITIES_OF_CAUSE = {

@@ -13,7 +13,7 @@ import numpy as np
 import polars as pl
 
 from nsys_deepprof import intervals
-from nsys_deepprof.analyses.gaps import all_gaps
+from nsys_deepprof.analyses.gaps import gaps_with_rows
 from nsys_deepprof.analyses.gpu_state import analysed_windows, gpu_states
 from nsys_deepprof.codes import UNIFIED_MEMORY_KINDS
 from nsys_deepprof.copies import DEVICE_ONLY_KINDS, SMALL_BYTES, costed_copies, train_of_copy
@@ -212,7 +212,7 @@ def _gap_pieces(trace: Trace, copies: pl.DataFrame) -> list[pl.DataFrame]:
         def of_copy(column: str) -> pl.Expr:
             return pl.when(before).then(f"{column}_before").when(after).then(f"{column}_after")
 
-        return gaps.select(
+        return gaps.filter(pl.col(idle) > 0).select(
             kind.alias("kind"),
             *("gpu", "start_ns", "end_ns", "next_op", "iteration"),
             pl.coalesce(of_copy("copy_start"), "start_ns").alias("event_ns"),
@@ -255,39 +255,34 @@ def _gap_pieces(trace: Trace, copies: pl.DataFrame) -> list[pl.DataFrame]:
 
 
 def _with_neighbours(trace: Trace, copies: pl.DataFrame) -> pl.DataFrame:
-    """`all_gaps` plus what is known of the copy that ends at its start, of the copy that starts at
-    its end, and whether the kernel that starts there is the first of its name in its process."""
-    before = copies.select(
-        "gpu",
-        pl.col("end_ns").alias("start_ns"),
-        pl.col("start_ns").alias("copy_start_before"),
-        pl.col("loss").alias("loss_before"),
-        pl.col("train").alias("train_before"),
-        pl.col("kind").alias("direction_before"),
-        pl.col("bytes").alias("bytes_before"),
-        pl.col("prev_op").alias("op_before_copy"),
-    ).unique(["gpu", "start_ns"], keep="last", maintain_order=True)
-    after = copies.select(
-        "gpu",
-        pl.col("start_ns").alias("end_ns"),
-        pl.col("loss").alias("loss_after"),
-        pl.col("start_ns").alias("copy_start_after"),
-        pl.col("kind").alias("direction_after"),
-        pl.col("bytes").alias("bytes_after"),
-        pl.col("train").alias("train_after"),
-    ).unique(["gpu", "end_ns"], keep="first", maintain_order=True)
-    first = (
-        device_ops(trace)
-        .filter(pl.col("op").cast(pl.String) == "kernel")
-        .group_by("gpu", "global_pid", "name")
-        .agg(pl.col("start_ns").min().alias("end_ns"))
-        .select("gpu", "end_ns", pl.lit(True).alias("first_of_name"))
-        .unique(["gpu", "end_ns"])
-    )
-    gaps = all_gaps(trace)
-    for frame, key in ((before, "start_ns"), (after, "end_ns"), (first, "end_ns")):
-        gaps = gaps.join(frame, on=["gpu", key], how="left", maintain_order="left")
-    return gaps.with_columns(pl.col("first_of_name").fill_null(False))
+    """Every gap plus what is known of the copy before it (columns ending in _before, and
+    op_before_copy) and of the copy behind it (_after), null where those are no copies, and
+    whether the kernel behind it is the first of its name in its process (first_of_name)."""
+    ops = device_ops(trace)
+    op = ops["op"].cast(pl.String)
+    # Copies are in the order of device_ops.
+    copy_of_op = np.full(ops.height, -1, np.int64)
+    copy_of_op[(op == "memcpy").to_numpy()] = np.arange(copies.height)
+    gaps = gaps_with_rows(trace)
+    facts = {
+        "copy_start": "start_ns",
+        "loss": "loss",
+        "train": "train",
+        "direction": "kind",
+        "bytes": "bytes",
+    }
+    columns: list[pl.Series] = []
+    for side, row in (("before", "prev_row"), ("after", "next_row")):
+        copy = pl.Series(copy_of_op[gaps[row].to_numpy()])
+        copy = copy.set(copy < 0, None)
+        columns += [copies[c].gather(copy).alias(f"{n}_{side}") for n, c in facts.items()]
+        if side == "before":
+            columns.append(copies["prev_op"].gather(copy).alias("op_before_copy"))
+    is_first = ops.select(
+        (pl.struct("global_pid", "name").is_first_distinct() & pl.Series(op == "kernel")).alias("f")
+    )["f"]
+    columns.append(is_first[gaps["next_row"]].alias("first_of_name"))
+    return gaps.with_columns(columns)
 
 
 def _kind_of_rest() -> pl.Expr:
