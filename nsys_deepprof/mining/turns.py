@@ -130,7 +130,7 @@ def _best_offset(sequence: Sequence, cycle: Cycle, template: NDArray[np.int32]) 
 def _refine(
     best: int, begins: list[Extension], weights: NDArray[np.float64], end: Extension, period: int
 ) -> int:
-    """The cut near `best` that all beginnings, and the end, support most.
+    """The cut at or little before `best` that all beginnings, and the end, support most.
 
     Noise at a beginning stops its extension short; the end, where whole turns end, tells.
     """
@@ -140,13 +140,13 @@ def _refine(
         for begin, weight in zip(begins, weights, strict=True)
         if _distance(begin.offset, best, period) <= window
     ]
-    shifts = sorted(range(-window, window + 1), key=abs)
+    shifts = range(0, -window - 1, -1)
     support = [
         sum(weight * begin.support(best + shift, period) for begin, weight in near)
         + END_WEIGHT * end.support(best + shift, period)
         for shift in shifts
     ]
-    # The first of equal ones is the nearest to where it was.
+    # The first of equal ones is the nearest.
     return (best + shifts[int(np.argmax(support))]) % period
 
 
