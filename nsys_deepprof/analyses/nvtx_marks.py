@@ -43,32 +43,44 @@ def iteration_marks(trace: Trace, lane: Lane, found: Iterations) -> Marks | None
     if ranges.height == 0 or trace.table("api_calls").height == 0:
         return None
     span_ns = int(found.end_ns[-1] - found.start_ns[0])
-    named = (
-        ranges.lazy()
-        .filter((pl.col("kind") != "mark") & ~pl.col("open"))
-        .select(
-            "start_ns",
-            "end_ns",
-            "global_tid",
-            pl.col("name").cast(pl.String).str.replace_all(_NUMBER, "*").alias("name"),
-        )
-    )
+    totals = trace.once("nvtx_range_totals", lambda: _range_totals(ranges))
     often = (
-        named.group_by("name", "global_tid")
-        .agg(pl.len().alias("ranges"), (pl.col("end_ns") - pl.col("start_ns")).sum().alias("open"))
+        totals.group_by("pattern", "global_tid")
+        .agg(pl.col("ranges").cast(pl.Int64).sum(), pl.col("open").sum())
         .filter(
-            pl.col("ranges").cast(pl.Int64).is_between(len(found) - 1, len(found) + 3)
+            pl.col("ranges").is_between(len(found) - 1, len(found) + 3)
             & (pl.col("open") >= MIN_OPEN_SHARE * span_ns)
         )
-        .sort("open", "name", "global_tid", descending=[True, False, False])
-        .collect()
+        .sort("open", "pattern", "global_tid", descending=[True, False, False])
     )
-    for name, tid, _, _ in often.iter_rows():
-        mine = named.filter((pl.col("name") == name) & (pl.col("global_tid") == tid)).collect()
+    for pattern, tid, _, _ in often.iter_rows():
+        names = totals.filter(pl.col("pattern") == pattern)["name"]
+        of_name = (pl.col("global_tid") == tid) & pl.col("name").is_in(names.implode())
+        mine = ranges.filter(of_name & _CLOSED)
         operation = _first_operations(trace, lane, tid, mine.sort("start_ns"))
         if abs(len(operation) - len(found)) <= 1 and len(operation) > 1:
-            return Marks(name, operation)
+            return Marks(pattern, operation)
     return None
+
+
+_CLOSED = (pl.col("kind") != "mark") & ~pl.col("open")
+
+
+def _range_totals(ranges: pl.DataFrame) -> pl.DataFrame:
+    """Ranges of each name and thread: how many, how long open, and the name's `pattern`.
+
+    Names are few and ranges many: digits are replaced in each name once.
+    """
+    return (
+        ranges.lazy()
+        .filter(_CLOSED)
+        .group_by("name", "global_tid")
+        .agg(pl.len().alias("ranges"), (pl.col("end_ns") - pl.col("start_ns")).sum().alias("open"))
+        .with_columns(
+            pl.col("name").cast(pl.String).str.replace_all(_NUMBER, "*").alias("pattern")
+        )
+        .collect()
+    )
 
 
 def _first_operations(
