@@ -98,11 +98,7 @@ def _lost_time(trace: Trace) -> pl.DataFrame:
         ).select(pl.col(c).cast(t) for c, t in SCHEMA.items())
         for part in parts
     ]
-    return (
-        pl.concat(typed)
-        .filter((pl.col("idle_ns") > 0) | (pl.col("copy_ns") > 0))
-        .sort("gpu", "start_ns", maintain_order=True)
-    )
+    return pl.concat(typed).filter((pl.col("idle_ns") > 0) | (pl.col("copy_ns") > 0))
 
 
 def _classed_copies(trace: Trace) -> pl.DataFrame:

@@ -168,9 +168,10 @@ def by_place(
         yield rest, False
 
 
-def count_events(pieces: pl.DataFrame) -> int:
-    """How many gaps or copies the pieces are about: a copy and the gap behind it are one."""
-    return pieces.select(pl.struct("gpu", "event_ns").n_unique()).item() if pieces.height else 0
+def events(pieces: pl.DataFrame) -> pl.DataFrame:
+    """What the pieces are about, one row each with its `lost_ns`: a copy and the gap behind it are
+    one event."""
+    return pieces.group_by("gpu", "event_ns", maintain_order=True).agg(pl.col("lost_ns").sum())
 
 
 def finding(
@@ -186,7 +187,8 @@ def finding(
 ) -> Finding:
     """A finding that claims `pieces`; `more` are further fields of `EVIDENCE`."""
     lost = int(pieces["lost_ns"].sum())
-    per_event = pieces.group_by("gpu", "event_ns").agg(pl.col("lost_ns").sum())["lost_ns"]
+    per_event = events(pieces)["lost_ns"]
+    top = places(pieces)
     facts: dict[str, object] = {
         "rule": kind,
         "formula": formula,
@@ -198,7 +200,7 @@ def finding(
         "max_ns": per_event.max(),
         "iterations": in_iterations(pieces) if evidence.iterations else None,
         "iterations_of": evidence.iterations or None,
-        "places": places(pieces),
+        "places": top,
         "rows": top_rows(pieces),
         **more,
     }
@@ -207,8 +209,8 @@ def finding(
         title=title,
         cost_ns=lost,
         recoverable_ns=lost,
-        occurrences=count_events(pieces),
-        where=where(pieces, one_place=one_place),
+        occurrences=len(per_event),
+        where=where(top, lost, one_place=one_place),
         advice=advice,
         evidence=facts,
     )
@@ -227,7 +229,7 @@ def in_iterations(pieces: pl.DataFrame) -> int:
 
 def how_often(evidence: Evidence, pieces: pl.DataFrame) -> str:
     """`60 times, in each of 60 iterations`; without iterations, `60 times`."""
-    count = count_events(pieces)
+    count = events(pieces).height
     times = "once" if count == 1 else f"{format_count(count)} times"
     inside = in_iterations(pieces)
     if not evidence.iterations:
@@ -243,36 +245,36 @@ def places(pieces: pl.DataFrame) -> list[dict[str, object]]:
     """The places where most is lost, as `PLACE_DTYPE`."""
     top = (
         pieces.group_by(PLACE, maintain_order=True)
-        .agg(
-            pl.struct("gpu", "event_ns").n_unique().cast(pl.Int64).alias("times"),
-            pl.col("lost_ns").sum().alias("total_ns"),
-            pl.struct("nvtx", "lost_ns").alias("ranges"),
-        )
+        .agg(pl.col("lost_ns").sum().alias("total_ns"))
         .sort("total_ns", descending=True, maintain_order=True)
         .head(LISTED_PLACES)
+        .with_row_index("place")
     )
-    return [
-        {
-            "after": _text(row["prev_op"]),
-            "before": _text(row["next_op"]),
-            "nvtx": _common_range(row["ranges"]),
-            "times": row["times"],
-            "total_ns": row["total_ns"],
-        }
-        for row in top.iter_rows(named=True)
-    ]
+    mine = pieces.join(top, on=PLACE, how="inner", nulls_equal=True)
+    found: list[dict[str, object]] = []
+    for row in top.iter_rows(named=True):
+        here = mine.filter(pl.col("place") == row["place"])
+        found.append(
+            {
+                "after": _text(row["prev_op"]),
+                "before": _text(row["next_op"]),
+                "nvtx": _common_range(here),
+                "times": events(here).height,
+                "total_ns": row["total_ns"],
+            }
+        )
+    return found
 
 
-def where(pieces: pl.DataFrame, *, one_place: bool) -> str:
+def where(top: list[dict[str, object]], lost_ns: int, *, one_place: bool) -> str:
     """The place in words; of several, the one where most is lost, and its share."""
-    top, *others = places(pieces)
-    words = place_words(top)
-    if one_place or not others:
+    first, *others = top
+    words = place_words(first)
+    if one_place or not others or not lost_ns:
         return words
-    total = int(pieces["lost_ns"].sum())
-    part = top["total_ns"]
+    part = first["total_ns"]
     assert isinstance(part, int)
-    return f"{format_share(part / total)} of it {words}" if total else words
+    return f"{format_share(part / lost_ns)} of it {words}"
 
 
 def place_words(place: dict[str, object]) -> str:
@@ -298,16 +300,17 @@ _ARGUMENTS = re.compile(r", (?:seq|op_id|sizes|input_op_ids) = .*$")
 _DIGITS = re.compile(r"\d+")
 
 
-def _common_range(ranges: list[dict[str, Any]]) -> str | None:
+def _common_range(pieces: pl.DataFrame) -> str | None:
     """The NVTX range in which most is lost, without the numbers that make each occurrence another
     (`#` stands for numbers that differ)."""
     lost: Counter[str] = Counter()
     texts: dict[str, set[str]] = {}
-    totals: Counter[str] = Counter()
-    for row in ranges:
-        if row["nvtx"] is not None:
-            totals[row["nvtx"]] += row["lost_ns"]
-    for name, lost_ns in totals.items():
+    totals = (
+        pieces.filter(pl.col("nvtx").is_not_null())
+        .group_by("nvtx", maintain_order=True)
+        .agg(pl.col("lost_ns").sum())
+    )
+    for name, lost_ns in totals.iter_rows():
         text = _ARGUMENTS.sub("", name)
         pattern = _DIGITS.sub("#", text)
         lost[pattern] += lost_ns
@@ -334,7 +337,7 @@ def dearest(names: pl.DataFrame, column: str) -> str | None:
 
 def per_time(pieces: pl.DataFrame) -> str:
     """What one occurrence costs: `1.20 ms a time`, or `up to 35.0 ms a time` where that differs."""
-    each = pieces.group_by("gpu", "event_ns").agg(pl.col("lost_ns").sum())["lost_ns"]
+    each = events(pieces)["lost_ns"]
     median, most = each.median(), each.max()
     assert isinstance(median, int | float)
     assert isinstance(most, int | float)
