@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from nsys_deepprof.analyses.nests import whole_nest
-from nsys_deepprof.mining.loops import Literal, nest_symbols, times_text
+from nsys_deepprof.mining.loops import Literal, nest_symbols
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -64,7 +64,7 @@ def nest_blocks(one: Mined, anatomy: pl.DataFrame) -> tuple[Block, ...]:
     parts, more = _blocks(found.nest, np.round(usual).astype(np.int64), sequence.names)
     iteration = Block(
         operations=len(found.body),
-        times=str(len(found)),
+        times=_times(len(found), len(found)),
         time_ns=int(found.end_ns[-1] - found.start_ns[0]),
         parts=parts,
         more=more,
@@ -103,7 +103,7 @@ def _blocks(
             blocks.append(
                 Block(
                     operations=body,
-                    times=times_text(part.least, part.most),
+                    times=_times(part.least, part.most),
                     time_ns=None if mine is None else int(mine.sum()),
                     parts=parts,
                     more=more,
@@ -111,6 +111,10 @@ def _blocks(
             )
         at += size
     return tuple(blocks), max(0, len(nest) - MAX_PARTS)
+
+
+def _times(least: int, most: int) -> str:
+    return f"{least:,}" if least == most else f"{least:,} to {most:,}"
 
 
 def _literal(symbols: list[int], spent_ns: Ints | None, names: Sequence[str]) -> Block:

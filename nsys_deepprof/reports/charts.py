@@ -3,6 +3,7 @@ JavaScript holds no integer above 2^53, and nobody reads one."""
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import altair as alt
@@ -50,7 +51,7 @@ _BYTES_LABEL = (
     "datum.value + ' B'"
 )
 _TIME_TICKS = [10**k for k in range(13)]
-_BYTE_TICKS = [2 ** (5 * k) for k in range(9)]
+_BYTE_TICKS = [4**k for k in range(21)]
 
 
 Drawing: TypeAlias = alt.Chart | alt.LayerChart | alt.FacetChart
@@ -158,6 +159,7 @@ def copies(points: pl.DataFrame, kinds: pl.DataFrame) -> Drawing:
         domain=order, range=[colour("mark-blocking"), colour("state-copy"), colour("muted")]
     )
     shapes = sorted(set(rows["kind"]))
+    most = max(2, *rows["copies"])
     marks = (
         alt.Chart(rows)
         .mark_point(filled=True, opacity=0.75)
@@ -171,7 +173,7 @@ def copies(points: pl.DataFrame, kinds: pl.DataFrame) -> Drawing:
             y=alt.Y(
                 "throughput_gbps:Q",
                 scale=alt.Scale(type="log", nice=False, padding=12),
-                axis=alt.Axis(values=[10.0**k for k in range(-6, 5)], format="~g"),
+                axis=alt.Axis(values=_rate_ticks(rows["throughput_gbps"]), format="~g"),
                 title="throughput, GB/s",
             ),
             color=alt.Color("host:N", scale=paint, title="host", legend=alt.Legend(orient="top")),
@@ -181,9 +183,13 @@ def copies(points: pl.DataFrame, kinds: pl.DataFrame) -> Drawing:
                     domain=shapes, range=[KIND_SHAPES.get(k, "square") for k in shapes]
                 ),
                 title="kind",
-                legend=alt.Legend(orient="top"),
+                legend=alt.Legend(orient="top", symbolFillColor=colour("muted")),
             ),
-            size=alt.Size("copies:Q", scale=alt.Scale(range=[36, 400], type="sqrt"), legend=None),
+            size=alt.Size(
+                "copies:Q",
+                scale=alt.Scale(domain=[1, most], range=[40, 400], type="sqrt"),
+                legend=None,
+            ),
             tooltip=[
                 alt.Tooltip("kind:N"),
                 alt.Tooltip("host:N"),
@@ -206,6 +212,12 @@ def copies(points: pl.DataFrame, kinds: pl.DataFrame) -> Drawing:
     )
     labels_of = labels_of.encode(y="gbps:Q", x=alt.value(0), text="label:N")
     return alt.layer(lines, marks, labels_of).properties(width="container", height=320)
+
+
+def _rate_ticks(rates: pl.Series) -> list[float]:
+    """Decades; their halves too where there are few."""
+    fine = math.log10(max(rates) / min(rates)) < 2.5
+    return [m * 10.0**k for k in range(-6, 5) for m in ((1, 2, 5) if fine else (1,))]
 
 
 def _ceilings(kinds: pl.DataFrame) -> pl.DataFrame:

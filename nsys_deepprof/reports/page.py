@@ -73,6 +73,13 @@ def json_block(block_id: str, value: Any) -> Markup:
     )
 
 
+def counted(count: int, noun: str) -> str:
+    """`1 kernel`, `1,234 kernels`, `2 copies`, `3 launches`."""
+    ending = {"y": (1, "ies"), "h": (0, "es")}.get(noun[-1], (0, "s"))
+    plural = noun[: len(noun) - ending[0]] + ending[1]
+    return f"{units.format_count(count)} {noun if count == 1 else plural}"
+
+
 def ticked(text: str) -> Markup:
     """A sentence in which names stand between backticks, with these as code."""
     parts = names.visible(text).split("`")
@@ -99,6 +106,7 @@ def _environment() -> jinja2.Environment:
         "share": units.format_share,
         "count": units.format_count,
         "rate": units.format_rate,
+        "counted": counted,
         "exact": lambda value: "—" if value is None else f"{value:,}",
         "visible": names.visible,
         "shorten": names.shorten,
