@@ -14,9 +14,7 @@ if TYPE_CHECKING:
     from nsys_deepprof.intervals import Intervals, Ints
 
 
-def alone_ns(
-    starts: Ints, ends: Ints, labels: npt.NDArray[np.int64], within: Intervals
-) -> Ints:
+def alone_ns(starts: Ints, ends: Ints, labels: npt.NDArray[np.int64], within: Intervals) -> Ints:
     """For each label 0..n-1, the ns of `within` (disjoint) in which intervals of that label run
     and of no other label do."""
     count = int(labels.max()) + 1 if len(labels) else 0

@@ -206,6 +206,8 @@ def _waited_for(trace: Trace, rows: pl.DataFrame) -> pl.DataFrame:
         )
     columns = {"wait_start_ns": pl.Int64, "wait_end_ns": pl.Int64, "wait_api": pl.Categorical}
     empty = pl.DataFrame(schema={"row": pl.UInt32, **columns})
-    return copies.select("row").join(
-        pl.concat([empty, *found]), on="row", how="left", maintain_order="left"
-    ).drop("row")
+    return (
+        copies.select("row")
+        .join(pl.concat([empty, *found]), on="row", how="left", maintain_order="left")
+        .drop("row")
+    )

@@ -175,7 +175,6 @@ class HostThread:
         late_enough = ends[found] >= ended_from_ns if len(ends) else np.zeros(len(found), np.bool_)
         return np.where((found >= 0) & late_enough, found, -1)
 
-
     def longest(self, activity: str, starts_ns: Ints, ends_ns: Ints) -> pl.Series:
         """For each interval, the name of the row of `activity` that takes the most of it."""
         rows = self.rows[ACTIVITIES.index(activity)]
@@ -220,9 +219,7 @@ def _by_thread(frame: pl.DataFrame, tids: list[int]) -> dict[int, pl.DataFrame]:
     return {tid: found.get((tid,), frame.clear()) for tid in tids}
 
 
-def _host_thread(
-    calls: pl.DataFrame, profiler: pl.DataFrame, system: pl.DataFrame
-) -> HostThread:
+def _host_thread(calls: pl.DataFrame, profiler: pl.DataFrame, system: pl.DataFrame) -> HostThread:
     calls = calls.rename({"api": "name"})
     is_class = pl.col("api_class").cast(pl.String)
     of_activity = (
@@ -284,7 +281,7 @@ def _ranges_by_thread(trace: Trace) -> dict[object, tuple[pl.DataFrame, Ints]]:
             trace.table("nvtx_ranges")
             .filter(pl.col("kind") != "mark")
             .select("global_tid", "start_ns", "end_ns", "name")
-            .partition_by("global_tid", as_dict=True, maintain_order=True)
+            .partition_by("global_tid", as_dict=True, maintain_order=True, include_key=False)
         )
         result: dict[object, tuple[pl.DataFrame, Ints]] = {}
         for (tid,), part in parts.items():

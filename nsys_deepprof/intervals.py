@@ -111,9 +111,7 @@ def larger_before(values: Ints) -> Ints:
     return larger
 
 
-def last_above(
-    values: Ints, upto: Ints, thresholds: Ints, larger: Ints | None = None
-) -> Ints:
+def last_above(values: Ints, upto: Ints, thresholds: Ints, larger: Ints | None = None) -> Ints:
     """For each query, the largest index i <= upto with values[i] > threshold, or -1.
 
     With intervals sorted by start, `values` their ends and `upto` the last one that starts at or

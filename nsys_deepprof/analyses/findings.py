@@ -119,11 +119,7 @@ def _row(finding: Finding, evidence: Evidence) -> dict[str, Any]:
     return {
         "kind": finding.kind,
         "title": finding.title,
-        "severity": "high"
-        if share >= HIGH_SHARE
-        else "medium"
-        if share >= MEDIUM_SHARE
-        else "low",
+        "severity": "high" if share >= HIGH_SHARE else "medium" if share >= MEDIUM_SHARE else "low",
         "recoverable_ns": recoverable_ns,
         "recoverable_share": None if recoverable_ns is None else evidence.share(recoverable_ns),
         "speedup_max": None
@@ -146,9 +142,7 @@ def _formula(doc: str | None) -> str:
     return text.partition("Formula: ")[2]
 
 
-def _notes(
-    trace: Trace, evidence: Evidence, found: list[Finding], unknown_ns: int
-) -> list[str]:
+def _notes(trace: Trace, evidence: Evidence, found: list[Finding], unknown_ns: int) -> list[str]:
     if trace.table("gpus").height == 0:
         return ["No GPU activity in this capture: there is nothing to find."]
     notes = []

@@ -337,7 +337,8 @@ def _with_parts(trace: Trace, found: pl.DataFrame) -> pl.DataFrame:
             parts[column][row] = split[column]
         names.append(_cause_names(thread, late, {c: p[row] for c, p in parts.items()}, host_until))
     return found.with_columns(
-        *(pl.Series(k, v) for k, v in parts.items()),
+        # Popped, so that a long trace's parts are not held twice.
+        *(pl.Series(column, parts.pop(column)) for column in columns),
         _scattered("cause_name", names, found.height),
         _scattered("drained_by", drained, found.height),
     ).with_columns(

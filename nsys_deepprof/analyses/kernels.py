@@ -172,9 +172,7 @@ def _is_op(ops: pl.DataFrame, op: str) -> pl.DataFrame:
 def _graphs(graphs: pl.DataFrame, busy_ns: int) -> pl.DataFrame:
     return (
         graphs.group_by(pl.col("name").alias("graph"), maintain_order=True)
-        .agg(
-            pl.len().cast(pl.Int64).alias("calls"), pl.col("duration_ns").sum().alias("total_ns")
-        )
+        .agg(pl.len().cast(pl.Int64).alias("calls"), pl.col("duration_ns").sum().alias("total_ns"))
         .with_columns(
             pl.when(busy_ns > 0).then(pl.col("total_ns") / busy_ns).alias("share"),
         )
@@ -197,9 +195,7 @@ def _groups(
     return _with_shares(
         in_windows(member, trace.windows)
         .group_by("group", maintain_order=True)
-        .agg(
-            pl.len().cast(pl.Int64).alias("calls"), pl.col("duration_ns").sum().alias("total_ns")
-        )
+        .agg(pl.len().cast(pl.Int64).alias("calls"), pl.col("duration_ns").sum().alias("total_ns"))
         .join(_exposed(trace, member["group"]), on="group", how="left", maintain_order="left"),
         busy_ns,
         window_ns,

@@ -76,9 +76,7 @@ def _range_totals(ranges: pl.DataFrame) -> pl.DataFrame:
         .filter(_CLOSED)
         .group_by("name", "global_tid")
         .agg(pl.len().alias("ranges"), (pl.col("end_ns") - pl.col("start_ns")).sum().alias("open"))
-        .with_columns(
-            pl.col("name").cast(pl.String).str.replace_all(_NUMBER, "*").alias("pattern")
-        )
+        .with_columns(pl.col("name").cast(pl.String).str.replace_all(_NUMBER, "*").alias("pattern"))
         .collect()
     )
 

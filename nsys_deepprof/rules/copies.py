@@ -133,9 +133,7 @@ def readbacks(evidence: Evidence) -> Iterator[Finding]:
     Formula: exposed-copy time of blocking device-to-host copies under 64 KiB, plus the gaps behind
     them, in which the GPU has run out of work.
     """
-    for copies, one_place in by_place(
-        evidence, evidence.of("readback"), key=["prev_op", "bytes"]
-    ):
+    for copies, one_place in by_place(evidence, evidence.of("readback"), key=["prev_op", "bytes"]):
         api = dearest(copies, "what") or "a synchronise"
         size = format_bytes(_number(copies["bytes"].median()))
         after = dearest(copies, "prev_op")

@@ -67,9 +67,7 @@ def test_one_graph_launch_of_many_kernels_is_one_call(opened: Opened) -> None:
         built.api(at, at + 50, correlation=turn + 1, name="cudaGraphLaunch_v10000")
         for node, name in enumerate("abc", start=1):
             begin = at + 100 * node
-            built.kernel(
-                begin, begin + 90, correlation=turn + 1, name=name, graphNodeId=node
-            )
+            built.kernel(begin, begin + 90, correlation=turn + 1, name=name, graphNodeId=node)
     row = nd.launches(opened(built)).frame.row(0, named=True)
     assert (row["kernels"], row["launched"], row["calls"]) == (30, 30, 10)
     assert row["api_ns"] == 10 * 50

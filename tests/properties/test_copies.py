@@ -80,9 +80,7 @@ CALLS = st.lists(
     max_size=8,
 )
 KERNELS = st.lists(
-    st.tuples(
-        st.integers(1, 150), st.integers(0, 25), st.sampled_from("abc"), st.integers(7, 8)
-    ),
+    st.tuples(st.integers(1, 150), st.integers(0, 25), st.sampled_from("abc"), st.integers(7, 8)),
     max_size=6,
 )
 
