@@ -462,18 +462,19 @@ def _cut_between(
         r, c = rows, columns
         begin, end = i2, i1 + 1
         while r > 0 and c > 0:
-            here = template[(y1 + r) % period]
-            same = symbols[i1 + c] == here
-            if cost[r, c] == cost[r - 1, c - 1] + (0 if same else 1):
+            same = symbols[i1 + c] == template[(y1 + r) % period]
+            # Of equal ways, the turn before ends as early and the next one begins as late as it
+            # can: what is foreign lies between them in one piece.
+            if (not same or y1 + r < wanted) and cost[r, c] == cost[r, c - 1] + 1:
+                c -= 1
+            elif not same and cost[r, c] == cost[r - 1, c] + 1:
+                r -= 1
+            else:
                 if y1 + r >= wanted:
                     begin = min(begin, i1 + c)
                 else:
                     end = max(end, i1 + c + 1)
                 r -= 1
-                c -= 1
-            elif cost[r, c] == cost[r - 1, c] + 1:
-                r -= 1
-            else:
                 c -= 1
         first[t] = begin
         stop[before - low] = min(end, begin)
