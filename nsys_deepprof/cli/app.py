@@ -64,7 +64,7 @@ def convert(
     ] = False,
     nsys: NsysOption = None,
 ) -> None:
-    """Write the dataset of an export: Parquet files and a manifest."""
+    """Write the dataset of an export: Parquet and a manifest."""
     from nsys_deepprof.cli.progress import conversion_progress
     from nsys_deepprof.dataset import convert as convert_run
 
@@ -80,7 +80,7 @@ def convert(
 @app.command()
 @table
 def info(trace: "Trace") -> "Result":
-    """What was captured, each GPU's time by state, rows kept and dropped, warnings."""
+    """What was captured, each GPU's time by state, warnings."""
     from nsys_deepprof.analyses.info import info as analyse
 
     return analyse(trace)
@@ -91,7 +91,7 @@ def info(trace: "Trace") -> "Result":
 def patterns(
     trace: "Trace", symbols: SymbolsOption = Symbols.NAMES, with_copies: CopiesOption = False
 ) -> "Result":
-    """Repeated sequences and the loop nest of each lane, found without markers."""
+    """Repeated sequences and the loop nest of each lane."""
     from nsys_deepprof.analyses.patterns import patterns as analyse
 
     return analyse(trace, symbols=symbols.value, with_copies=with_copies)
@@ -113,7 +113,7 @@ def iterations(
     symbols: SymbolsOption = Symbols.NAMES,
     with_copies: CopiesOption = False,
 ) -> "Result":
-    """One row per iteration with its own state split; slow ones explained."""
+    """One row per iteration, by state; the slow ones explained."""
     from nsys_deepprof.analyses.iterations import iterations as analyse
 
     return analyse(
@@ -153,7 +153,7 @@ def memcpy(
         ),
     ] = None,
 ) -> "Result":
-    """Copies, the ones that block first: exposed and host-blocked time, throughput."""
+    """Copies, blocking ones first: exposed and host-blocked time."""
     from nsys_deepprof.analyses.memcpy import memcpy as analyse
 
     return analyse(trace, only_blocking=blocking, link_peak_gbps=link_peak)
@@ -194,7 +194,7 @@ def launches(trace: "Trace") -> "Result":
 @app.command()
 @table
 def communication(trace: "Trace") -> "Result":
-    """Communication by operation: exposed, overlapped, and who waits for whom."""
+    """Communication by operation: exposed, overlapped, waiting."""
     from nsys_deepprof.analyses.communication import communication as analyse
 
     return analyse(trace)
@@ -203,7 +203,7 @@ def communication(trace: "Trace") -> "Result":
 @app.command()
 @table
 def findings(trace: "Trace") -> "Result":
-    """What to change first: findings ranked by the time that fixing each can give back."""
+    """What to change first, by the time that it can give back."""
     from nsys_deepprof.analyses.findings import findings as analyse
 
     return analyse(trace)

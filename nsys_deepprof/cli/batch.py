@@ -30,7 +30,7 @@ def batch(
     paths: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="PATH...",
+            metavar="PATH",
             help="Runs, folders (searched), patterns, or - for a list on standard input.",
             show_default=False,
         ),
@@ -83,7 +83,7 @@ def batch(
         ),
     ] = None,
 ) -> None:
-    """Many runs: datasets, results, reports, a catalogue of all and a page of trends.
+    """Many runs: datasets, reports, a catalogue and trends.
 
     Runs that DIR has already, of the same content and made by this version, are not done again.
     """

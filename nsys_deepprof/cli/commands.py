@@ -80,6 +80,7 @@ def _row_options(
             "--limit",
             "-n",
             min=0,
+            metavar="N",
             help="Rows to show; 0 for all. A table shows a screenful, other formats show all.",
             show_default=False,
         ),
@@ -141,7 +142,7 @@ def comparison(analysis: Callable[..., "Result"]) -> Callable[..., None]:
 def together(analysis: Callable[..., "Result"]) -> Callable[..., None]:
     """An analysis of (traces, *, ...) as a command of (RUN..., ...), as `table`."""
     runs = typer.Argument(
-        metavar="RUN...",
+        metavar="RUN",
         help="Runs as for the other commands, folders and patterns: all files of one job.",
         show_default=False,
     )

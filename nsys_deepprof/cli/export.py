@@ -37,7 +37,11 @@ def export(
         float, typer.Option("--min-us", min=0, metavar="X", help="Show gaps of at least X µs.")
     ] = 10,
 ) -> None:
-    """A timeline for ui.perfetto.dev: streams and, above them, what was found."""
+    """A timeline for ui.perfetto.dev, with all that was found.
+
+    Each GPU with its iterations, loops, findings, idle gaps, blocking copies, states and queue
+    depths above its streams; then each process with its threads.
+    """
     from nsys_deepprof.analyses.timeline_tracks import timeline_tracks
     from nsys_deepprof.cli.writing import write_pieces
     from nsys_deepprof.reports.perfetto import to_perfetto

@@ -41,9 +41,9 @@ def diff(
         Path | None,
         typer.Option("--html", metavar="FILE.html", help="Also write a page.", show_default=False),
     ] = None,
-    seed: Annotated[int, typer.Option("--seed", help="Of the resampling.")] = 0,
+    seed: Annotated[int, typer.Option("--seed", metavar="N", help="Of the resampling.")] = 0,
 ) -> "Result":
-    """What changed from run A to run B, per iteration of the same work."""
+    """What changed from run A to run B, for the same work."""
     from nsys_deepprof.analyses.diff import diff as analyse
     from nsys_deepprof.analyses.diff import exceeds
 
@@ -88,7 +88,7 @@ def check(
         ),
     ] = None,
 ) -> "Result":
-    """Rules over figures of a run; ends with status 1 when one fails."""
+    """Rules over figures of a run; status 1 when one fails."""
     from nsys_deepprof.checking import check as analyse
     from nsys_deepprof.checking import parse_rule, read_rules
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 @together
 def ranks(runs: list["Trace"]) -> "Result":
-    """The ranks of one job: per iteration the slowest, where, and who waits for whom."""
+    """The ranks of one job: the slowest per iteration, and where."""
     from nsys_deepprof.analyses.ranks import ranks as analyse
 
     return analyse(runs)

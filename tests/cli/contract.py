@@ -35,6 +35,8 @@ ROW_KEYS: dict[str, tuple[str, ...]] = {
         *("name", "short_name", "calls", "total_ns", "share", "mean_ns", "median_ns", "min_ns"),
         *("max_ns", "gpu_share_exposed"),
     ),
+    "launches": ("lane", "gpu", "pid", "stream_id", "kernels", "depth_max"),
+    "communication": ("gpu", "operation", "name", "calls", "total_ns", "exposed_ns", "wait_ns"),
     "findings": (
         *("kind", "title", "severity", "recoverable_ns", "recoverable_share", "occurrences"),
         *("where", "advice", "evidence"),
@@ -52,4 +54,10 @@ TOP_KEYS: dict[str, tuple[str, ...]] = {
 
 TABLE_COMMANDS = tuple(ROW_KEYS)
 
-COMMANDS = (*("convert", *TABLE_COMMANDS, "report", "diff", "batch", "check", "export"),)
+COMMANDS = ("convert", *TABLE_COMMANDS, "report", "diff", "batch", "check", "export", "ranks")
+
+DIFF_KEYS = ("what", "a_ns", "b_ns", "delta_ns", "delta_share", "a_calls", "b_calls")
+DIFF_ITERATION_KEYS = (
+    *("a_median_ns", "b_median_ns", "delta_share", "ci_low", "ci_high", "verdict"),
+)
+VERDICTS = ("faster", "slower", "same", "inconclusive")

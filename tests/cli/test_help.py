@@ -47,6 +47,12 @@ def test_every_option_says_what_it_does() -> None:
             assert text, f"{command} {name}"
 
 
+def test_the_list_of_commands_has_whole_sentences() -> None:
+    listed = run("--help").text.split("Commands:")[1].strip().splitlines()
+    assert len(listed) >= len(COMMANDS)
+    assert all(line.endswith(".") and not line.endswith("...") for line in listed)
+
+
 def test_the_version_is_the_packages() -> None:
     import nsys_deepprof
 
@@ -70,9 +76,9 @@ def test_every_command_is_a_function_of_the_library(command: str) -> None:
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_the_readme_documents_every_command_and_option(command: str) -> None:
-    text = README.read_text(encoding="utf-8") if README.is_file() else ""
-    if len(text) < 1_000:
-        pytest.xfail("the README is not written yet")
+    text = README.read_text(encoding="utf-8")
+    if not any(f"nsys-deepprof {name}" in text for name in ("convert", "gaps", "export")):
+        pytest.xfail("the README does not document the commands yet")
     assert f"nsys-deepprof {command}" in text
     missing = [name for name in options(command) if name not in text]
     assert not missing
