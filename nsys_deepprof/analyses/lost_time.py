@@ -186,6 +186,8 @@ def _gap_pieces(trace: Trace, copies: pl.DataFrame) -> list[pl.DataFrame]:
     apart = ("loading", "alloc_ns", "profiling", "in_call", "after_call")
     gaps = (
         gaps.with_columns(
+            host_side=pl.col("duration_ns")
+            - pl.sum_horizontal("launch_ns", "device_wait_ns", "unknown_ns"),
             loading=loading,
             profiling=profiling,
             in_call=pl.when(in_call >= SLOW_CALL_NS).then(in_call).otherwise(0),
@@ -215,7 +217,8 @@ def _gap_pieces(trace: Trace, copies: pl.DataFrame) -> list[pl.DataFrame]:
             pl.when(before).then("op_before_copy").otherwise("prev_op").alias("prev_op"),
             of_copy("bytes").alias("bytes"),
             of_copy("direction").alias("direction"),
-            pl.coalesce("nvtx", "next_nvtx").alias("nvtx"),
+            # Without any host time in the gap, it is the launch that tells the place.
+            pl.when(pl.col("host_side") > 0).then("nvtx").otherwise("next_nvtx").alias("nvtx"),
             pl.col(idle).alias("idle_ns"),
             pl.lit(0).alias("copy_ns"),
             what.alias("what"),

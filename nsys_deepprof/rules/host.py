@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import polars as pl
@@ -31,6 +32,11 @@ launching."""
 
 LONG_PAUSE_NS = 1_000_000
 """A gap this long is a pause of the host even where its place does not matter alone."""
+
+_FILE_CALL = re.compile(
+    r"f?p?(?:read|write)(?:v|64)?|f?open(?:at|64)?|f?close|fsync|fdatasync|fl?stat\w*|mmap(?:64)?"
+    r"|munmap|l?f?seek|f?getc|fgets|getline|recv(?:from|msg)?|send(?:to|msg)?"
+)
 
 _NEXT_STEP = (
     "What the host does there is not in the capture: look at the code in that place, or capture "
@@ -86,7 +92,7 @@ def os_waits(evidence: Evidence) -> Iterator[Finding]:
 
 
 def _os_advice(call: str) -> str:
-    if any(word in call for word in ("read", "write", "open", "fsync", "mmap", "stat")):
+    if _FILE_CALL.fullmatch(call):
         return (
             "The thread that launches work also does file or pipe work: give it to other threads "
             "or processes (data loader workers, asynchronous checkpoints), and read ahead."
