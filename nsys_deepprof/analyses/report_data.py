@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from nsys_deepprof.trace import Trace
 
 LISTED_GAPS = 100
+LISTED_PLACES = 30
 LISTED_COPIES = 100
 LISTED_KERNELS = 400
 LISTED_ITERATIONS = 500
@@ -194,7 +195,9 @@ def _communication(trace: Trace) -> Section:
 
 
 def _gaps(trace: Trace) -> Section:
-    return _section(gaps(trace), LISTED_GAPS, {"histogram": gap_histogram(all_gaps(trace))})
+    every = all_gaps(trace)
+    frames = {"histogram": gap_histogram(every), "places": gap_places(every)}
+    return _section(gaps(trace), LISTED_GAPS, frames)
 
 
 def _copies(trace: Trace) -> Section | Skipped:
@@ -235,6 +238,27 @@ def gap_histogram(every: pl.DataFrame) -> pl.DataFrame:
         .group_by("cause", "from_ns", "to_ns")
         .agg(pl.len().cast(pl.Int64).alias("gaps"), pl.col("duration_ns").sum().alias("total_ns"))
         .sort("cause", "from_ns")
+    )
+
+
+def gap_places(every: pl.DataFrame, *, max_places: int = LISTED_PLACES) -> pl.DataFrame:
+    """Where most idle time is: gaps of one cause between the same two operations are one place.
+
+    Columns: cause, prev_op, next_op, gaps, total_ns, median_ns, max_ns, gpus (on how many); the
+    `max_places` with the most time, dearest first.
+    """
+    length = pl.col("duration_ns")
+    return (
+        every.group_by("cause", "prev_op", "next_op", maintain_order=True)
+        .agg(
+            pl.len().cast(pl.Int64).alias("gaps"),
+            length.sum().alias("total_ns"),
+            length.median().alias("median_ns"),
+            length.max().alias("max_ns"),
+            pl.col("gpu").n_unique().cast(pl.Int64).alias("gpus"),
+        )
+        .sort("total_ns", descending=True, maintain_order=True)
+        .head(max_places)
     )
 
 

@@ -79,22 +79,30 @@ class Page:
         return base64.b64decode(self.command("Page.captureScreenshot", format="png")["data"])
 
 
-@pytest.fixture(scope="session")
-def driver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    """One Chromium for all tests; skips where there is none."""
-    webdriver = pytest.importorskip("selenium.webdriver", reason="selenium is not installed")
+def start_driver(profile: Path) -> Any:
+    """A headless Chromium with its driver; None where this machine has none."""
     binary = shutil.which("chromium") or shutil.which("google-chrome")
     server = shutil.which("chromedriver")
     if binary is None or server is None:
-        pytest.skip("no Chromium with chromedriver on the PATH")
+        return None
+    from selenium import webdriver
     from selenium.webdriver.chrome.service import Service
 
     options = webdriver.ChromeOptions()
     options.binary_location = binary
-    for flag in (*FLAGS, f"--user-data-dir={tmp_path_factory.mktemp('profile')}"):
+    for flag in (*FLAGS, f"--user-data-dir={profile}"):
         options.add_argument(flag)
     options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
-    started = webdriver.Chrome(options=options, service=Service(server))
+    return webdriver.Chrome(options=options, service=Service(server))
+
+
+@pytest.fixture(scope="session")
+def driver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """One Chromium for all tests; skips where there is none."""
+    pytest.importorskip("selenium.webdriver", reason="selenium is not installed")
+    started = start_driver(tmp_path_factory.mktemp("profile"))
+    if started is None:
+        pytest.skip("no Chromium with chromedriver on the PATH")
     yield started
     started.quit()
 

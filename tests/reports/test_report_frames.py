@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import itertools
+import statistics
 
 import polars as pl
 from hypothesis import given
 from hypothesis import strategies as st
 
 from nsys_deepprof.analyses.gaps import CAUSES
-from nsys_deepprof.analyses.report_data import copy_points, gap_histogram
+from nsys_deepprof.analyses.report_data import copy_points, gap_histogram, gap_places
 
 GAPS = st.lists(st.tuples(st.sampled_from(CAUSES), st.integers(1, 10**12)), max_size=60)
 
@@ -37,6 +38,41 @@ def test_histogram_holds_every_gap_in_its_bin(gaps: list[tuple[str, int]]) -> No
         assert (row["gaps"], row["total_ns"]) == (len(mine), sum(mine))
     bounds = sorted(set(bins.select("from_ns", "to_ns").rows()))
     assert all(a[1] <= b[0] for a, b in itertools.pairwise(bounds))
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(CAUSES[:3]),
+            st.sampled_from(["a", "b", None]),
+            st.sampled_from(["a", "b"]),
+            st.integers(1, 1000),
+            st.integers(0, 2),
+        ),
+        max_size=40,
+    ),
+    st.integers(1, 8),
+)
+def test_places_hold_the_gaps_of_one_cause_between_two_operations(
+    gaps: list[tuple[str, str | None, str, int, int]], most: int
+) -> None:
+    columns = ("cause", "prev_op", "next_op", "duration_ns", "gpu")
+    schema = dict(
+        zip(columns, (pl.Enum(CAUSES), pl.String, pl.String, pl.Int64, pl.Int64), strict=True)
+    )
+    places = gap_places(pl.DataFrame(gaps, schema=schema, orient="row"), max_places=most)
+    expected: dict[tuple[str, str | None, str], list[tuple[int, int]]] = {}
+    for cause, before, after, length, gpu in gaps:
+        expected.setdefault((cause, before, after), []).append((length, gpu))
+    totals = sorted((sum(n for n, _ in found) for found in expected.values()), reverse=True)
+    assert places["total_ns"].to_list() == totals[:most]
+    for row in places.iter_rows(named=True):
+        mine = expected[row["cause"], row["prev_op"], row["next_op"]]
+        assert row["gaps"] == len(mine)
+        assert row["total_ns"] == sum(n for n, _ in mine)
+        assert row["max_ns"] == max(n for n, _ in mine)
+        assert row["median_ns"] == statistics.median(n for n, _ in mine)
+        assert row["gpus"] == len({gpu for _, gpu in mine})
 
 
 def copies(rows: list[tuple[str, list[str] | None, int, int]]) -> pl.DataFrame:
