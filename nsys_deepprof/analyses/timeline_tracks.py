@@ -57,10 +57,12 @@ def timeline_tracks(
 
 
 def _gpu_processes(trace: Trace) -> pl.DataFrame:
-    """One row per GPU: gpu, process, process_name."""
+    """One row per analysed GPU: gpu, process, process_name."""
+    gpus = trace.table("gpus")
+    if trace.windows is not None:
+        gpus = gpus.join(trace.windows.select("gpu").unique(), on="gpu", how="semi")
     return (
-        trace.table("gpus")
-        .sort("gpu")
+        gpus.sort("gpu")
         .group_by("gpu", maintain_order=True)
         .agg(pl.col("name").drop_nulls().first(), pl.col("pid").unique().sort())
         .with_row_index("process", offset=1)

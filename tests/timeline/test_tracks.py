@@ -169,6 +169,8 @@ def test_two_gpus_and_two_processes_are_apart(tmp_path: Path) -> None:
     )
     got = shown(path)
     assert sorted({s[0] for s in of("kernel", got)}) == ["GPU 0 (pid 1)", "GPU 1 (pid 2)"]
+    one = shown(path, gpus=[1])
+    assert {place[0] for place in one.order} == {"GPU 1 (pid 2)"}
 
 
 def test_no_gpu_work_is_a_file_of_host_events(tmp_path: Path) -> None:
