@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 WORK_TAG = "work"
 """Runs with a tag of this name are of the work that it says."""
 
+MAX_VALUES = 8
+
 
 def group_works(patterns: Mapping[str, Sequence[str]]) -> dict[str, str]:
     """Each pattern's work, named by the first pattern of it.
@@ -33,20 +35,23 @@ def group_works(patterns: Mapping[str, Sequence[str]]) -> dict[str, str]:
 
 
 def setting_keys(tags: Sequence[Mapping[str, str]], gpu_names: Sequence[str | None]) -> list[str]:
-    """The tags of runs that tell settings apart: they differ on one kind of GPU, and return.
+    """The tags of runs that tell settings apart: with few values that return on one kind of GPU.
 
-    A tag that follows from the GPU's name says nothing new. One with another value for most runs
-    (a date, a commit) says when, not how: it would leave nothing to compare. So a setting has, on
-    average, at least two runs a value.
+    A tag that follows from the GPU's name says nothing new. One with a value for every run or many
+    (a date, a commit) says when, not how: it would leave nothing to compare. So a setting has at
+    most `MAX_VALUES` values, and all settings together leave two runs a series on average.
     """
     keys = dict.fromkeys(key for tag in tags for key in tag if key != WORK_TAG)
-    chosen = []
-    for key in keys:
-        values = [tag.get(key) for tag in tags]
-        tells_more = len(set(zip(gpu_names, values, strict=True))) > len(set(gpu_names))
-        if tells_more and len(set(values)) <= len(tags) / 2:
+    values = {key: [tag.get(key) for tag in tags] for key in keys}
+    chosen: list[str] = []
+    series: list[tuple[str | None, ...]] = [(name,) for name in gpu_names]
+    for key in sorted(keys, key=lambda key: len(set(values[key]))):
+        finer = [(*one, value) for one, value in zip(series, values[key], strict=True)]
+        tells_more = len(set(finer)) > len(set(series))
+        if tells_more and len(set(values[key])) <= MAX_VALUES and len(set(finer)) <= len(tags) / 2:
             chosen.append(key)
-    return chosen
+            series = finer
+    return [key for key in keys if key in chosen]
 
 
 def setting_text(tag: Mapping[str, str], keys: Iterable[str]) -> str:

@@ -54,7 +54,8 @@ def render(page: ArchivePage) -> str:
             drawings[f"work{number}-states{place}"] = trend_charts.state_shares(series)
             if series.points["idle_share"].max():
                 drawings[f"work{number}-idle{place}"] = trend_charts.idle_shares(series)
-    specs = {name: with_css_variables(chart.to_dict()) for name, chart in drawings.items()}
+    plain = {name: chart.to_dict(validate=False) for name, chart in drawings.items()}
+    specs = {name: with_css_variables(spec) for name, spec in plain.items()}
     for spec in specs.values():
         spec.pop("config", None)
     failed = page.runs.filter(pl.col("status") == "failed")

@@ -13,23 +13,19 @@ import pytest
 import sqlite_utils
 
 from nsys_deepprof.batch import plan, status
-from nsys_deepprof.batch.engines import WORKER, Outcome, in_processes
+from nsys_deepprof.batch.engines import WORKER, in_processes
 from nsys_deepprof.batch.isolation import Limits
-from nsys_deepprof.batch.job import do_run
 from nsys_deepprof.batch.plan import BatchInput
 from nsys_deepprof.batch.run import BatchResult, resume_batch, run_batch
 from nsys_deepprof.errors import InputError, OutputError
 from tests.batch import unruly_worker
 from tests.batch.archive import digests, empty_export, loop_export, truncate
+from tests.batch.engine import here
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
-
-def here(paths: Sequence[str], out: Path, limits: Limits) -> Iterator[Outcome]:
-    """An engine without processes, for what does not depend on them."""
-    for path in paths:
-        yield Outcome(path, *do_run(path, out, lambda _: None))
+    from nsys_deepprof.batch.engines import Outcome
 
 
 def batch(

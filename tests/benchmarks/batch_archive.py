@@ -1,0 +1,209 @@
+"""Figures of batches: `python -m tests.benchmarks.batch_archive CASE...` from the repository's top.
+
+    archive   1,000 small runs, 20 bad ones among them: outcomes, cost of a run, memory
+    workers   runs of 100,000 kernels with 1 and 2 workers
+    killed    stopped with SIGKILL again and again, resumed, compared with an undisturbed batch
+    dask      the same archive through a Dask cluster of 2 workers, one killed half-way
+
+`--runs N` makes the archive smaller. Everything is in a temporary directory.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import resource
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from nsys_deepprof.batch.engines import in_processes
+from nsys_deepprof.batch.isolation import Limits
+from nsys_deepprof.batch.job import do_run
+from nsys_deepprof.batch.plan import BatchInput
+from nsys_deepprof.batch.run import BatchResult, run_batch
+from tests.batch import unruly_worker
+from tests.batch.archive import digests, empty_export, training_export, truncate
+from tests.batch.cluster import cluster
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from nsys_deepprof.batch.engines import Engine, Outcome
+
+LIMITS = Limits(timeout_s=120, memory_bytes=2 << 30)
+BAD = 20
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    cases = {"archive": archive, "workers": workers, "killed": killed, "dask": dask}
+    parser.add_argument("cases", nargs="+", choices=cases)
+    parser.add_argument("--runs", type=int, default=1000)
+    options = parser.parse_args()
+    for case in options.cases:
+        with tempfile.TemporaryDirectory(prefix="batch-benchmark-") as folder:
+            cases[case](Path(folder), options.runs)
+
+
+def archive(folder: Path, runs: int) -> None:
+    paths = small_archive(folder, runs)
+    alone_s = cpu_alone(folder, paths[:40])
+    for count in dict.fromkeys((max(runs // 10, 2 * BAD), runs)):
+        part = folder / f"out{count}"
+        peak: list[int] = []
+
+        def watch(outcome: Outcome, done: int, of: int, peak: list[int] = peak) -> None:
+            if done % 20 == 0:
+                peak.append(tree_bytes())
+
+        with measured() as spent:
+            result = batch(paths[:count], part, unruly(2), progress=watch)
+        counts = {s: len(result.with_status(s)) for s in ("ok", "empty", "failed")}
+        print(
+            f"archive: {count} runs, {counts}, {spent['wall_s']:.0f} s, "
+            f"{count / spent['wall_s']:.1f} runs/s; CPU a run {spent['cpu_s'] / count:.3f} s, "
+            f"of which the analyses take {alone_s:.3f} s; "
+            f"memory of all processes at most {max(peak) / 2**20:.0f} MiB, "
+            f"of this one {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:.0f} MiB"
+        )
+    reasons = sorted({str(run.status.reason) for run in result.with_status("failed")})
+    print(*(f"  {reason}" for reason in reasons), sep="\n")
+    assert len(result.with_status("ok")) == runs - BAD, "some good run has no result"
+    with measured() as spent:
+        again = batch(paths[:runs], folder / f"out{runs}", unruly(2))
+    print(f"archive: nothing to do but {runs - again.skipped} runs: {spent['wall_s']:.0f} s")
+
+
+def workers(folder: Path, runs: int) -> None:
+    turns = 100_000 // 11
+    files = [training_export(i, turns=turns).write(folder / f"{i}.sqlite") for i in range(6)]
+    spent_s = {}
+    for count in (1, 2):
+        with measured() as spent:
+            batch(files, folder / f"out{count}", in_processes(count))
+        spent_s[count] = spent["wall_s"]
+        print(
+            f"workers: {count}: {spent['wall_s']:.1f} s for {len(files)} runs of "
+            f"{turns * 11:,} kernels, CPU {spent['cpu_s']:.1f} s (load {os.getloadavg()[0]:.1f})"
+        )
+    print(f"workers: 2 are {spent_s[1] / spent_s[2]:.2f} times 1")
+
+
+def killed(folder: Path, runs: int) -> None:
+    paths = small_archive(folder, min(runs, 120))
+    batch(paths, folder / "whole", unruly(2))
+    rng, out = random.Random(7), folder / "killed"
+    command = [sys.executable, "-m", "tests.benchmarks.batch_killable", str(out), *map(str, paths)]
+    kills = 0
+    while True:
+        process = subprocess.Popen(command, start_new_session=True)
+        try:
+            process.wait(timeout=rng.uniform(3, 25))
+            break
+        except subprocess.TimeoutExpired:
+            # Only the batch itself: its workers must find out on their own.
+            process.send_signal(signal.SIGKILL)
+            process.wait()
+            kills += 1
+    same = digests(out) == digests(folder / "whole")
+    print(f"killed: {kills} times, then finished with status {process.returncode}; same: {same}")
+    assert same
+
+
+def dask(folder: Path, runs: int) -> None:
+    from nsys_deepprof.batch.dask_engine import on_dask
+
+    paths = small_archive(folder, runs)
+    batch(paths, folder / "local", unruly(2))
+    with cluster(folder, workers=2) as (address, processes), measured() as spent:
+
+        def kill_one(outcome: Outcome, done: int, of: int) -> None:
+            if done == of // 2:
+                processes[0].send_signal(signal.SIGKILL)
+
+        engine = on_dask(address, module=unruly_worker.MODULE)
+        result = batch(paths, folder / "dask", engine, progress=kill_one)
+    same = digests(folder / "dask") == digests(folder / "local")
+    failed = len(result.with_status("failed"))
+    print(f"dask: {len(paths)} runs, {failed} failed, {spent['wall_s']:.0f} s; same: {same}")
+    assert same
+
+
+def small_archive(folder: Path, runs: int) -> list[Path]:
+    """Small runs, among them `BAD` ones: truncated, empty, without GPU, and killers."""
+    source = folder / "archive"
+    source.mkdir()
+    places = range(3, runs, max(1, runs // BAD))[:BAD]
+    bad = {number: turn % 4 for turn, number in enumerate(places)}
+    files = []
+    for number in range(runs):
+        kind = bad.get(number)
+        name = f"killer{number}" if kind == 3 else f"run{number}"
+        file = source / f"{name}.sqlite"
+        if kind == 1:
+            file.touch()
+        elif kind == 2:
+            empty_export().api(100, 200 + number).write(file)
+        else:
+            training_export(number, turns=4).write(file)
+        files.append(truncate(file) if kind == 0 else file)
+    return files
+
+
+def batch(paths: list[Path], out: Path, engine: Engine, **options: object) -> BatchResult:
+    inputs = [BatchInput(str(path), {}) for path in paths]
+    return run_batch(inputs, out, engine=engine, limits=LIMITS, **options)  # type: ignore[arg-type]
+
+
+def unruly(count: int) -> Engine:
+    return in_processes(count, module=unruly_worker.MODULE)
+
+
+def cpu_alone(folder: Path, paths: list[Path]) -> float:
+    """CPU time of one run in one process, once everything is imported."""
+    out = folder / "alone"
+    good = [path for path in paths if path.name.startswith("run")]
+    do_run(str(good[0]), out, lambda _: None)
+    begun = time.process_time()
+    for path in good[1:]:
+        do_run(str(path), out, lambda _: None)
+    return (time.process_time() - begun) / (len(good) - 1)
+
+
+@contextmanager
+def measured() -> Iterator[dict[str, float]]:
+    """Wall and CPU seconds of the block, those of ended child processes included."""
+    spent: dict[str, float] = {}
+    begun, cpu = time.monotonic(), _cpu_s()
+    yield spent
+    spent |= {"wall_s": time.monotonic() - begun, "cpu_s": _cpu_s() - cpu}
+
+
+def _cpu_s() -> float:
+    used = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    return sum(one.ru_utime + one.ru_stime for one in used)
+
+
+def tree_bytes() -> int:
+    """Resident memory of this process and its children."""
+    # Workers are children of the threads that wait for them.
+    threads = Path("/proc/self/task").glob("*/children")
+    children = [pid for thread in threads for pid in thread.read_text().split()]
+    pages = 0
+    for pid in ("self", *children):
+        try:
+            pages += int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+        except OSError:
+            continue
+    return pages * os.sysconf("SC_PAGE_SIZE")
+
+
+if __name__ == "__main__":
+    main()
