@@ -61,7 +61,8 @@ def communication(trace: Trace) -> Result:
     wait for, or null.
     """
     ops = device_ops(trace)
-    comm = in_windows(ops.filter(ops["state"].cast(pl.String) == "comm"), trace.windows)
+    whole = ops.filter(ops["state"].cast(pl.String) == "comm")
+    comm = in_windows(whole, trace.windows)
     comm = comm.with_columns(
         (pl.col("end_ns") - pl.col("start_ns")).alias("duration_ns"),
         pl.Series("exposed_ns", _exposed_ns(trace, comm)),
@@ -94,10 +95,11 @@ def communication(trace: Trace) -> Result:
         )
         .sort("exposed_ns", "gpu", descending=[True, False], maintain_order=True)
     )
-    by_gpu = _by_gpu(trace, comm, spans)
+    # Time is clipped to the window, so what began before it counts; rows belong where they begin.
+    by_gpu = _by_gpu(trace, whole, comm, spans)
     extra: dict[str, Any] = {
         "gpus": by_gpu,
-        "iterations": _by_iteration(trace, comm),
+        "iterations": _by_iteration(trace, whole),
         "straggler": _straggler(by_gpu),
     }
     notes = [] if comm.height else ["No communication kernels in the analysed time."]
@@ -151,11 +153,13 @@ def _wait_ns(comm: pl.DataFrame) -> pl.Expr:
     return pl.when(matched).then(pl.col("duration_ns") - shortest).alias("wait_ns")
 
 
-def _by_gpu(trace: Trace, comm: pl.DataFrame, spans: pl.DataFrame) -> pl.DataFrame:
+def _by_gpu(
+    trace: Trace, whole: pl.DataFrame, comm: pl.DataFrame, spans: pl.DataFrame
+) -> pl.DataFrame:
     waits = comm.group_by("gpu").agg(_sum_if_known("wait_ns"))
     rows = []
     for gpu, window in analysed_windows(trace).items():
-        totals = _totals(trace, comm, gpu, *window)
+        totals = _totals(trace, whole, gpu, *window)
         rows.append({"gpu": gpu, **{k: int(v.sum()) for k, v in totals.items()}})
     schema = dict.fromkeys(("gpu", "comm_ns", "exposed_ns", "overlapped_ns"), pl.Int64)
     return (

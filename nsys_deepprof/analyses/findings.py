@@ -145,6 +145,8 @@ def _formula(doc: str | None) -> str:
 def _notes(trace: Trace, evidence: Evidence, found: list[Finding], unknown_ns: int) -> list[str]:
     if trace.table("gpus").height == 0:
         return ["No GPU activity in this capture: there is nothing to find."]
+    if evidence.wall_ns == 0:
+        return ["No GPU activity in the analysed time: there is nothing to find."]
     notes = []
     compute_share = evidence.share(evidence.compute_ns)
     if not found:

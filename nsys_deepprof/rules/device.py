@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
 import polars as pl
 
 from nsys_deepprof import host
 from nsys_deepprof.analyses.communication import communication
+from nsys_deepprof.analyses.gpu_state import analysed_windows
 from nsys_deepprof.copies import blocking_memset
 from nsys_deepprof.device import device_ops
+from nsys_deepprof.intervals import covered_between
 from nsys_deepprof.rules.finding import (
     MIN_SHARE,
     Evidence,
@@ -22,7 +25,6 @@ from nsys_deepprof.rules.finding import (
     top_rows,
 )
 from nsys_deepprof.units import format_bytes, format_count, format_ns, format_share
-from nsys_deepprof.windows import in_windows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -84,10 +86,8 @@ def exposed_communication(evidence: Evidence) -> Iterator[Finding]:
     cost_ns = evidence.comm_ns
     if evidence.share(cost_ns) < COMM_SHARE:
         return
-    ops = in_windows(device_ops(evidence.trace), evidence.trace.windows)
-    comm = ops.filter(pl.col("state").cast(pl.String) == "comm").with_columns(
-        (pl.col("end_ns") - pl.col("start_ns")).alias("lost_ns")
-    )
+    ops = device_ops(evidence.trace)
+    comm = _inside(evidence, ops.filter(pl.col("state").cast(pl.String) == "comm"))
     by_name = (
         comm.group_by("name", maintain_order=True)
         .agg(pl.col("lost_ns").sum())
@@ -136,8 +136,7 @@ def exposed_memsets(evidence: Evidence) -> Iterator[Finding]:
     """
     if not evidence.matters(evidence.memset_ns):
         return
-    sets = in_windows(host.with_calls(evidence.trace, "memsets"), evidence.trace.windows)
-    sets = sets.with_columns((pl.col("end_ns") - pl.col("start_ns")).alias("lost_ns"))
+    sets = _inside(evidence, host.with_calls(evidence.trace, "memsets"))
     waiting = sets.filter(blocking_memset())
     held_ns = int((waiting["call_end_ns"] - waiting["call_start_ns"]).sum())
     synchronous = (
@@ -170,3 +169,13 @@ def exposed_memsets(evidence: Evidence) -> Iterator[Finding]:
             "rows": top_rows(sets),
         },
     )
+
+
+def _inside(evidence: Evidence, rows: pl.DataFrame) -> pl.DataFrame:
+    """The rows that run in the analysed time, with `lost_ns`, the part of each inside it."""
+    lost = np.zeros(rows.height, np.int64)
+    gpus, starts, ends = (rows[c].to_numpy() for c in ("gpu", "start_ns", "end_ns"))
+    for gpu, window in analysed_windows(evidence.trace).items():
+        mine = np.flatnonzero(gpus == gpu)
+        lost[mine] = covered_between(window, starts[mine], ends[mine])
+    return rows.with_columns(pl.Series("lost_ns", lost)).filter(pl.col("lost_ns") > 0)

@@ -42,6 +42,21 @@ def test_totals_add_up_on_every_trace(each_real_trace: Path) -> None:
     assert found.select(pl.col("recoverable_share").fill_null(0).is_between(0, 1)).to_series().all()
 
 
+@pytest.mark.parametrize("share", [(0.0, 0.5), (0.3, 0.6), (0.9, 0.95)])
+def test_totals_add_up_inside_of_windows(each_real_trace: Path, share: tuple[float, float]) -> None:
+    whole = opened(each_real_trace)
+    first, last = whole.span_ns()
+    from_ms, to_ms = ((last - first) * part / 1e6 for part in share)
+    trace = nd.narrow(whole, from_ms=from_ms, to_ms=to_ms)
+    gpus = nd.info(trace).frame
+    pieces, found = lost_time(trace), nd.findings(trace)
+    assert pieces["idle_ns"].sum() == gpus["idle_ns"].sum() == nd.gaps(trace).extra["all_total_ns"]
+    assert pieces["copy_ns"].sum() == gpus["copy_ns"].sum() == nd.memcpy(trace).extra["exposed_ns"]
+    assert nd.communication(trace).extra["gpus"]["exposed_ns"].sum() == gpus["comm_ns"].sum()
+    assert found.extra["wall_ns"] == gpus["window_ns"].sum()
+    assert found.frame["recoverable_share"].fill_null(0).sum() <= 1
+
+
 def kinds(found: pl.DataFrame) -> list[str]:
     return found["kind"].to_list()
 
