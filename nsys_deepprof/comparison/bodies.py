@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 WINDOW_LENGTHS = (8, 3, 1)
-"""Windows that occur once in each body vote for the rotation: long ones first."""
+"""Windows that occur once in each body vote for the rotation."""
+VOTED = 3
 
 
 @dataclass(frozen=True)
@@ -39,19 +40,35 @@ class Columns:
 def best_rotation(a: NDArray[np.int32], b: NDArray[np.int32]) -> int:
     """How far to turn `b` to the left so that it begins where `a` begins.
 
-    The rotation that most windows with one occurrence in each vote for; 0 where there is none.
+    Windows that occur once in each body vote; of the rotations with the most votes, and of what
+    mends their ends, the one with the most equal places counts (0 before others that are as good).
     """
+    turns = [0]
     for length in WINDOW_LENGTHS:
-        if min(len(a), len(b)) < length:
-            continue
-        places_a, places_b = _unique_windows(a, b, length)
-        if len(places_a):
-            turn = (places_b - places_a) % len(b)
-            votes = np.bincount(turn, minlength=len(b))
-            # Of equal votes the one of the earliest work of `a`.
-            best = votes == votes.max()
-            return int(turn[np.argmax(best[turn])])
-    return 0
+        if min(len(a), len(b)) >= length:
+            places_a, places_b = _unique_windows(a, b, length)
+            votes = np.bincount((places_b - places_a) % len(b), minlength=len(b))
+            turns += [t for t in np.argsort(-votes, kind="stable")[:VOTED].tolist() if votes[t]]
+    scored = {turn: _score(a, b, turn) for turn in dict.fromkeys(turns)}
+    best = max(scored, key=lambda turn: scored[turn][0])
+    # What was put in near the cut shifts all that follows: the majority then begins too late or too
+    # early, and the work in between is at the other end.
+    _, columns = scored[best]
+    matched = np.flatnonzero(columns.equal)
+    if len(matched):
+        lead = int((columns.b[: matched[0]] >= 0).sum())
+        trail = int((columns.b[matched[-1] + 1 :] >= 0).sum())
+        for turn in ((best + lead) % len(b), (best - trail) % len(b)):
+            if turn not in scored:
+                scored[turn] = _score(a, b, turn)
+    return max(scored, key=lambda turn: scored[turn][0])
+
+
+def _score(
+    a: NDArray[np.int32], b: NDArray[np.int32], turn: int
+) -> tuple[tuple[int, bool], Columns]:
+    columns = lay_out(a, np.roll(b, -turn))
+    return (int(columns.equal.sum()), bool(columns.equal[:1].any())), columns
 
 
 def lay_out(a: NDArray[np.int32], b: NDArray[np.int32]) -> Columns:

@@ -63,3 +63,15 @@ def test_a_change_does_not_spoil_the_rotation() -> None:
         columns = lay_out(body, back)
         # Taken out, put in, and another in its place (a draw may bring it back by chance).
         assert columns.similarity >= 2 * (119 - 3) / (2 * 119)
+
+
+@settings(deadline=None)
+@given(st.integers(3, 12), st.data())
+def test_work_put_in_beside_the_cut_does_not_move_it(size: int, data: st.DataObject) -> None:
+    body = np.arange(size, dtype=np.int32)
+    place = data.draw(st.integers(0, size))
+    more = np.insert(body, place, [99] * data.draw(st.integers(1, 2))).astype(np.int32)
+    by = data.draw(st.integers(0, size))
+    turned = np.roll(more, -by)
+    back = np.roll(turned, -best_rotation(body, turned))
+    assert lay_out(body, back).equal.sum() == size
