@@ -28,16 +28,16 @@ if TYPE_CHECKING:
 ANCHOR_SHARE = 0.6
 # A symbol belongs to a level where it occurs in this share of the turns.
 PRESENT_SHARE = 0.75
-# What skipped anchors cost in a chain, where a hit gains one: a stray hit never pays. One edit
-# spoils all windows over it, so that many anchors in a row are missed for about one reason.
+# What a skipped anchor costs in a chain, where a hit gains one.
 SKIP_COST = 1.0
-SKIP_ROW_COST = 2.0
-SKIP_ROW_SHARE = 0.125
 # What it costs that two neighbours of a chain lie further apart than in the template. Enough that
 # a stray hit ahead of the chain does not pay, where anchors are many; inner loops and foreign
 # work may do it between any two.
 STRETCH_COST = 1.0
 STRETCH_ANCHORS = 8
+# No link of a chain costs more: one edit spoils all windows over it, an inner loop with fewer turns
+# lacks many anchors. A stray hit needs two links, and still never pays.
+MAX_LINK_COST = 2.5
 LOOK_BACK = 24
 # What it costs to go on anywhere else: the chain crosses foreign work of any length.
 RESTART_COST = 8.0
@@ -263,8 +263,7 @@ def _chain(
         anchors,
         period,
         SKIP_COST,
-        SKIP_ROW_COST,
-        SKIP_ROW_SHARE,
+        MAX_LINK_COST,
         RESTART_COST,
         stretch_cost,
         LOOK_BACK,
@@ -286,8 +285,7 @@ def _score_chain(
     anchors: int,
     period: int,
     skip_cost: float,
-    row_cost: float,
-    row_share: float,
+    max_link_cost: float,
     restart_cost: float,
     stretch_cost: float,
     look_back: int,
@@ -324,9 +322,10 @@ def _score_chain(
                     step = (rank[h] - rank[j] - 1) % anchors
                     apart = (offset[h] - offset[j] - 1) % period + 1
                     stretch = abs(position[h] - position[j] - apart)
-                    candidate = score[j] - min(skip_cost * step, row_cost + row_share * step)
+                    cost = skip_cost * step
                     if stretch > 2 + apart // 16:
-                        candidate -= stretch_cost
+                        cost += stretch_cost
+                    candidate = score[j] - min(cost, max_link_cost)
                     if candidate > gain:
                         gain, back[h], afresh[h] = candidate, j, False
         score[h] = gain + 1.0
