@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import json
 import shutil
 import time
@@ -64,6 +63,14 @@ class Page:
             time.sleep(0.02)
         return value
 
+    def show(self, element_id: str) -> None:
+        """Scroll to an element at once: a smooth scroll would move it from under the mouse."""
+        self.run(
+            "document.getElementById(arguments[0])"
+            ".scrollIntoView({block: 'center', behavior: 'instant'})",
+            element_id,
+        )
+
     def drag(self, x1: float, x2: float, y: float) -> None:
         """Press the mouse at (x1, y), move to (x2, y), let go."""
         mouse = {"button": "left", "clickCount": 1, "y": y}
@@ -74,9 +81,6 @@ class Page:
                 "Input.dispatchMouseEvent", type="mouseMoved", x=at, **mouse | {"buttons": 1}
             )
         self.command("Input.dispatchMouseEvent", type="mouseReleased", x=x2, **mouse)
-
-    def picture(self) -> bytes:
-        return base64.b64decode(self.command("Page.captureScreenshot", format="png")["data"])
 
 
 def start_driver(profile: Path) -> Any:

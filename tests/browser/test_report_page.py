@@ -77,7 +77,7 @@ def test_fits_any_width(report_of: Any, open_page: Any, width: int, dark: bool) 
 def test_the_brush_chooses_what_the_detail_shows(report_of: Any, open_page: Any) -> None:
     page = open_page(report_of(DEMO), height=1400)
     whole = page.run("return [deepprof.timeline.state.from, deepprof.timeline.state.to]")
-    page.run("document.getElementById('timeline-overview').scrollIntoView({block: 'center'})")
+    page.show("timeline-overview")
     left, top, width = page.run(
         "const view = deepprof.views['timeline-overview'];"
         "const box = view.container().getBoundingClientRect();"
@@ -116,6 +116,30 @@ def test_a_gap_of_the_table_is_shown_in_the_timeline(report_of: Any, open_page: 
     assert page.run("return deepprof.timeline.state.to") >= (row["end_ns"] - origin_ns) / 1e6
     marks = page.run("return deepprof.views['timeline-detail'].data('marks').map((m) => m.a)")
     assert any(mark == pytest.approx(start_ms) for mark in marks)
+
+
+def test_the_timeline_tells_what_is_under_the_pointer(report_of: Any, open_page: Any) -> None:
+    page = open_page(report_of(DEMO))
+    page.show("timeline-detail")
+    left, top, width = page.run(
+        "const view = deepprof.views['timeline-detail'];"
+        "const box = view.container().getBoundingClientRect();"
+        "const [x, y] = view.origin();"
+        "return [box.left + x, box.top + y, view.signal('width')]"
+    )
+    tip = "document.getElementById('timeline-tip')"
+
+    def at(x: float, y: float) -> str:
+        page.command("Input.dispatchMouseEvent", type="mouseMoved", x=x, y=y)
+        return str(page.wait(f"return {tip}.hidden ? '' : {tip}.textContent"))
+
+    lines = at(left + width / 2, top + 30).splitlines()
+    assert lines[0].startswith("GPU 0, ")
+    shares = [float(line.split()[-2]) for line in lines[1:]]
+    assert sum(shares) == pytest.approx(100, abs=1.5)
+    page.command("Input.dispatchMouseEvent", type="mouseMoved", x=2, y=2)
+    page.wait(f"return {tip}.hidden")
+    assert at(left + width / 2, top + 66).startswith("iteration ")
 
 
 def test_the_kernel_table_filters_and_sorts(report_of: Any, open_page: Any) -> None:
