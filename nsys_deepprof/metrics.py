@@ -54,6 +54,7 @@ NEEDED_TABLES: dict[str, tuple[str, ...]] = {
     "peer_copy": ("memcpys",),
     "migration": ("memcpys",),
     "exposed_communication": ("kernels",),
+    "exposed_memset": ("memsets",),
 }
 """Every kind of finding, with the tables without which it cannot be looked for."""
 
