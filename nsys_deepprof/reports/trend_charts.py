@@ -50,7 +50,9 @@ def iteration_times(drawn: list[Series]) -> Drawing:
     paint = alt.Color(
         "series:N",
         scale=alt.Scale(domain=labels, range=[colour(role) for role in SERIES_ROLES[: len(drawn)]]),
-        legend=alt.Legend(orient="top", title=None, labelLimit=400) if len(drawn) > 1 else None,
+        legend=alt.Legend(orient="top", title=None, labelLimit=400, columns=2)
+        if len(drawn) > 1
+        else None,
     )
     height = alt.Y("ms:Q", title="median iteration, ms", scale=alt.Scale(zero=False, padding=12))
     chart = alt.Chart(points)
@@ -220,7 +222,7 @@ def _stacked(series: Series, parts: list[tuple[str, str, str]], title: str) -> D
                     domain=[label for label, _, _ in parts],
                     range=[colour(role) for _, _, role in parts],
                 ),
-                legend=alt.Legend(orient="top", title=None, columns=5),
+                legend=alt.Legend(orient="top", title=None, columns=4),
             ),
             href="report:N",
             tooltip=[alt.Tooltip("run:N"), alt.Tooltip("part:N"), alt.Tooltip("percent:N")],
