@@ -14,6 +14,7 @@ from nsys_deepprof.analyses.iteration_of import iteration_of
 from nsys_deepprof.device import device_ops
 from nsys_deepprof.ids import pid_of
 from nsys_deepprof.result import Result
+from nsys_deepprof.stream_waits import waits_of_ops
 from nsys_deepprof.units import format_ns, format_share
 
 if TYPE_CHECKING:
@@ -56,6 +57,8 @@ SCHEMA: dict[str, pl.DataType] = {
     "prev_op": pl.Categorical(),
     "next_op": pl.Categorical(),
     "next_api": pl.Categorical(),
+    "waits_for_stream": pl.Int32(),
+    "waits_for_op": pl.Categorical(),
     "nvtx": pl.Categorical(),
     "next_nvtx": pl.Categorical(),
     "iteration": pl.Int64(),
@@ -75,9 +78,10 @@ def gaps(trace: Trace, *, min_gap_ns: int = DEFAULT_MIN_GAP_NS) -> Result:
     launch_call_ns (contained in launch_ns: until the call returned), driver_load_ns and
     queue_full_ns (contained in profiler_ns: overhead rows that are the driver's loading of code and
     its full launch queue), drained_by (the waiting call after which the queue was empty), prev_op,
-    next_op, next_api (the call that issued next_op), nvtx (around the middle of the host's part),
-    next_nvtx (around the call), iteration. Before the first and after the last operation of a GPU
-    there is no gap.
+    next_op, next_api (the call that issued next_op), waits_for_stream and waits_for_op (the stream
+    that next_op was made to wait for, and the last work on it before the event), nvtx (around the
+    middle of the host's part), next_nvtx (around the call), iteration. Before the first and after
+    the last operation of a GPU there is no gap.
 
     A gap that the trace's window cuts is listed with the part inside.
 
@@ -240,8 +244,8 @@ def _neighbours(trace: Trace, found: pl.DataFrame) -> pl.DataFrame:
     """Per gap: the operation that ends where it starts (the last one to start), the one that
     starts where it ends (the one whose call is earliest), and the call that issued that.
 
-    Columns: prev_row, next_row, prev_op, next_op, pid, next_api, call_start_ns, call_end_ns,
-    call_tid.
+    Columns: prev_row, next_row, prev_op, next_op, pid, waits_for_stream, waits_for_op, next_api,
+    call_start_ns, call_end_ns, call_tid.
     """
     ops, calls = device_ops(trace), host.issuing_calls(trace)
     op_gpu, op_start, op_end = (ops[c].to_numpy() for c in ("gpu", "start_ns", "end_ns"))
@@ -281,18 +285,22 @@ def _neighbours(trace: Trace, found: pl.DataFrame) -> pl.DataFrame:
         )
         next_row[earliest["gap"].to_numpy()] = earliest["row"].to_numpy()
     following = ops.select("name", "global_pid")[next_row]
-    return pl.DataFrame(
-        {
-            "prev_row": prev_row,
-            "next_row": next_row,
-            "prev_op": ops["name"][prev_row],
-            "next_op": following["name"],
-            "pid": following.select(pid_of(pl.col("global_pid")))["global_pid"],
-        }
-    ).hstack(
-        calls.select(
-            pl.col("call_api").alias("next_api"), "call_start_ns", "call_end_ns", "call_tid"
-        )[next_row]
+    return (
+        pl.DataFrame(
+            {
+                "prev_row": prev_row,
+                "next_row": next_row,
+                "prev_op": ops["name"][prev_row],
+                "next_op": following["name"],
+                "pid": following.select(pid_of(pl.col("global_pid")))["global_pid"],
+            }
+        )
+        .hstack(waits_of_ops(trace)[next_row])
+        .hstack(
+            calls.select(
+                pl.col("call_api").alias("next_api"), "call_start_ns", "call_end_ns", "call_tid"
+            )[next_row]
+        )
     )
 
 

@@ -247,6 +247,8 @@ def _gap_pieces(trace: Trace, copies: pl.DataFrame) -> list[pl.DataFrame]:
             pl.col("kind"),
             pl.when(pl.col("kind").is_in(["os_wait", "cuda_call"]))
             .then(named("os", "api"))
+            .when(pl.col("kind") == "dependency")
+            .then(pl.format("stream {}", "waits_for_stream").cast(pl.Categorical))
             .otherwise("drained_by"),
             before=pl.col("kind").is_in(HOLDING_COPIES),
         ),

@@ -18,6 +18,7 @@ from nsys_deepprof.rules.finding import (
     Evidence,
     Finding,
     by_place,
+    dearest,
     finding,
     how_often,
     joined,
@@ -45,14 +46,19 @@ def dependencies(evidence: Evidence) -> Iterator[Finding]:
             evidence,
             gaps,
             kind="dependency",
-            title=f"Queued work waits with the GPU idle: {how_often(evidence, gaps)}, "
-            f"{evidence.cost(lost)}",
+            title=f"Queued work waits{_for_what(gaps)} with the GPU idle: "
+            f"{how_often(evidence, gaps)}, {evidence.cost(lost)}",
             advice="It waits for an event, another stream, another process or the host: look for "
             "cudaStreamWaitEvent, host callbacks and legacy default-stream work before it, and "
             "let streams wait as late as they can.",
             formula="idle time before work that had been launched, 10 us and more a time",
             one_place=one_place,
         )
+
+
+def _for_what(gaps: pl.DataFrame) -> str:
+    streams = dearest(gaps.filter(pl.col("what").cast(pl.String).str.starts_with("stream")), "what")
+    return f" for {streams}" if streams else ""
 
 
 def launch_latency(evidence: Evidence) -> Iterator[Finding]:
