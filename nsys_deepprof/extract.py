@@ -190,12 +190,11 @@ def _piece(
     key: str | None,
 ) -> Extracted:
     result = Extracted(source_rows=0, frame=pl.DataFrame(schema=_schema(query)))
-    frames: list[pl.DataFrame] = []
-    for raw in part():
-        result.source_rows = (result.source_rows or 0) + raw.height
-        frames.append(_clean(_typed(raw, query, strings, result.dropped), query, result.dropped))
-    if frames:
-        result.frame = pl.concat(frames)
+    raw = part()
+    if raw:
+        rows = pl.concat(raw)
+        result.source_rows = rows.height
+        result.frame = _clean(_typed(rows, query, strings, result.dropped), query, result.dropped)
     if key is not None:
         result.frame = in_time_order(result.frame, key)
     return result

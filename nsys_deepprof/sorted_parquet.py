@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 _SLICE_ROWS = 1 << 18
 _SAMPLE_EVERY = 1 << 12
+_TIMES = ("start_ns", "end_ns", "time_ns")
+"""Columns whose least and greatest value in each row group is written, to skip row groups by."""
 
 
 def write_sorted(
@@ -113,6 +115,7 @@ class _Writer:
     def __init__(self, schema: pl.Schema) -> None:
         self._schema = pl.DataFrame(schema=schema).to_arrow().schema
         self._dictionaries = [name for name, kind in schema.items() if kind == pl.Categorical]
+        self._times = [name for name in schema if name in _TIMES]
         self._file: pa.OSFile | None = None
         self._writer: pq.ParquetWriter | None = None
 
@@ -136,6 +139,7 @@ class _Writer:
             compression_level=1,
             # Numbers compress well as they are; a dictionary for each takes longer than it saves.
             use_dictionary=self._dictionaries,
+            write_statistics=self._times,
         )
 
     def write(self, frame: pl.DataFrame) -> None:
