@@ -36,7 +36,7 @@ SCHEMA: dict[str, pl.DataType] = {
 MIN_CHANGE_SHARE = 0.02
 MIN_CHANGE_NS = 200
 """The clock of a GPU's time stamps has steps of tens of ns: less is called the same."""
-SURE_DEVIATIONS = 3.0
+SURE_DEVIATIONS = 4.0
 USUAL_SHARE = 0.5
 """Work beside the lane is listed where this share of the iterations of a run has it."""
 
@@ -55,7 +55,7 @@ def change_rows(
     place, or what the GPU did besides computing from its start to the start of the next place's
     (`idle`, `exposed copy`, `exposed communication`), or work that has no place in the lane: a
     copy, a memset, another stream's kernel. `position` counts the places of both bodies side by
-    side. `change` is `same` unless the medians differ by over 3 standard errors, 2 % and 200 ns.
+    side. `change` is `same` unless the medians differ by over 4 standard errors, 2 % and 200 ns.
     """
     columns = compared.columns
     places = pl.DataFrame(

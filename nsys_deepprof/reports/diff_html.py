@@ -103,7 +103,7 @@ def _stacks(parts: pl.DataFrame) -> list[dict[str, object]]:
 def _bars(rows: pl.DataFrame) -> list[Bar]:
     """Changed time by place: kernels and waiting beside each other, neighbours joined where the
     iteration has more places than there is room for."""
-    roles = {"kernel": "state-compute", "idle": "state-idle", "exposed copy": "state-copy"}
+    roles = {"kernel": "state-compute", "idle": "mark-slow", "exposed copy": "state-copy"}
     placed = rows.filter(
         pl.col("part").cast(pl.String).is_in(list(roles)) & pl.col("position").is_not_null()
     )
