@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import shutil
 import subprocess
 import sys
@@ -35,11 +36,13 @@ def build_yardstick(folder: Path) -> Path:
     return program
 
 
-def seconds(command: list[str | Path]) -> tuple[float, str]:
-    """How long a command takes, and what it prints."""
-    begin = time.perf_counter()
+def seconds(command: list[str | Path]) -> tuple[float, float, str]:
+    """How long a command takes, how much processor time, and what it prints."""
+    begin, before = time.perf_counter(), resource.getrusage(resource.RUSAGE_CHILDREN)
     done = subprocess.run(command, check=True, capture_output=True, text=True)
-    return time.perf_counter() - begin, done.stdout
+    took, after = time.perf_counter() - begin, resource.getrusage(resource.RUSAGE_CHILDREN)
+    used = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return took, used, done.stdout
 
 
 def measure(folder: Path, rows: int) -> dict[str, float]:
@@ -48,22 +51,23 @@ def measure(folder: Path, rows: int) -> dict[str, float]:
     selects = [load_query(name).sql for name in ("kernels", "api_calls")]
     yardstick: list[str | Path] = [build_yardstick(folder), export, *selects]
     out = folder / "out.deepprof"
-    ours, theirs, peaks = [], [], []
+    ours, theirs = [], []
     for _ in range(ROUNDS):
-        theirs.append(seconds(yardstick)[0])
-        took, printed = seconds([sys.executable, "-c", _CONVERT, export, out])
-        ours.append(took)
-        peaks.append(int(printed))
+        theirs.append(seconds(yardstick))
+        ours.append(seconds([sys.executable, "-c", _CONVERT, export, out]))
         shutil.rmtree(out)
+    convert_s, c_program_s = min(t for t, *_ in ours), min(t for t, *_ in theirs)
     size_bytes = export.stat().st_size
     export.unlink()
     return {
         "rows": 2 * rows,
         "file_mb": round(size_bytes / 1e6),
-        "convert_s": round(min(ours), 2),
-        "c_program_s": round(min(theirs), 2),
-        "ratio": round(min(ours) / min(theirs), 3),
-        "peak_mib": max(peaks),
+        "convert_s": round(convert_s, 2),
+        "convert_cpu_s": round(min(used for _, used, _ in ours), 2),
+        "c_program_s": round(c_program_s, 2),
+        "c_program_cpu_s": round(min(used for _, used, _ in theirs), 2),
+        "ratio": round(convert_s / c_program_s, 3),
+        "peak_mib": max(int(printed) for *_, printed in ours),
     }
 
 

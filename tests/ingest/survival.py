@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 LONGEST_S = 10
+"""Processor time that one file may take, read twice and converted."""
 MOST_MIB = 1024
 
 
@@ -36,7 +37,7 @@ def verdict(path: Path) -> str:
     """'answer', or the error's line; raises AssertionError for what must not happen."""
     before = hashlib.sha256(path.read_bytes()).digest(), path.stat().st_mtime_ns
     out = path.with_name("out.deepprof")
-    begin = time.monotonic()
+    begin = time.process_time()
     direct, complaint = _tables(path)
     made, refusal = _attempt(lambda: convert(path, out))
     assert refusal == complaint, f"{refusal!r}, but read directly: {complaint!r}"
@@ -48,7 +49,7 @@ def verdict(path: Path) -> str:
         again, complaint = _tables(out)
         assert not complaint
         assert all(frame.equals(direct[table]) for table, frame in again.items())
-    assert time.monotonic() - begin < LONGEST_S
+    assert time.process_time() - begin < LONGEST_S
     assert (hashlib.sha256(path.read_bytes()).digest(), path.stat().st_mtime_ns) == before
     return complaint or "answer"
 
@@ -78,8 +79,9 @@ def survive(first: int, count: int) -> dict[str, int]:
         with TemporaryDirectory() as folder:
             path = Path(folder) / "x.sqlite"
             kind = write_mutant(path, seed)
-            # A hang cannot be interrupted from within: end the process, and say where it was.
-            timer = threading.Timer(3 * LONGEST_S, _die, (seed, kind))
+            # A hang cannot be interrupted from within: end the process, and say where it was. By
+            # the clock on the wall, so with room for other work on the machine.
+            timer = threading.Timer(20 * LONGEST_S, _die, (seed, kind))
             timer.daemon = True
             timer.start()
             try:
