@@ -82,11 +82,11 @@ def _lanes(trace: Trace, symbols: Symbols, with_copies: bool) -> list[Lane]:
 def _rows(trace: Trace, symbols: Symbols, with_copies: bool) -> pl.DataFrame:
     """Operations of all lanes, sorted by start, with the columns `_COLUMNS`."""
     kernels = trace.table("kernels")
-    shape = pl.lit(0, pl.Int64)
+    shape = pl.lit(0, pl.Int32)
     if symbols == "shapes":
         distinct = _shapes(kernels)
         kernels = kernels.join(distinct, on=_SIZES, how="left", maintain_order="left")
-        shape = pl.col("shape").cast(pl.Int64)
+        shape = pl.col("shape").cast(pl.Int32)
     parts = [kernels.select(*_COLUMNS[:7], shape.alias("shape"), pl.lit(True).alias("is_kernel"))]
     graphs = trace.table("graph_launches")
     if graphs.height:
@@ -120,7 +120,7 @@ def _plain(frame: pl.DataFrame, name: pl.Expr, *, is_kernel: bool) -> pl.DataFra
     return frame.select(
         *_COLUMNS[:6],
         name.cast(pl.Categorical).alias("name"),
-        pl.lit(0, pl.Int64).alias("shape"),
+        pl.lit(0, pl.Int32).alias("shape"),
         pl.lit(is_kernel).alias("is_kernel"),
     )
 
@@ -165,7 +165,7 @@ def _lane(
 
 def _with_shapes(
     codes: np.ndarray[tuple[int], np.dtype[np.int32]],
-    shape: np.ndarray[tuple[int], np.dtype[np.int64]],
+    shape: np.ndarray[tuple[int], np.dtype[np.int32]],
     names: list[str],
     shapes: list[str],
 ) -> tuple[np.ndarray[tuple[int], np.dtype[np.int32]], list[str]]:

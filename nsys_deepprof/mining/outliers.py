@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
+from .jit import compiled
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -69,21 +71,36 @@ def usual(found: Iterations, duration_ns: NDArray[np.int64], gap_ns: NDArray[np.
 
 
 def grouped_median(
-    group: NDArray[np.integer], values: NDArray[np.int64], groups: int
+    group: NDArray[np.int32], values: NDArray[np.int64], groups: int
 ) -> NDArray[np.float64]:
     """The median of the values of each group; 0 for a group without any."""
     result = np.zeros(groups)
     if not len(group):
         return result
-    order = np.lexsort((values, group))
-    values = values[order]
     size = np.bincount(group, minlength=groups)
-    start = np.cumsum(size) - size
-    some = size > 0
-    low = values[(start + (size - 1) // 2)[some]]
-    high = values[(start + size // 2)[some]]
-    result[some] = (low + high) / 2
+    bounds = np.r_[0, np.cumsum(size)]
+    ordered = np.empty(len(values), np.int64)
+    _collect(group, values, bounds[:-1].copy(), ordered)
+    for number in np.flatnonzero(size).tolist():
+        mine = ordered[bounds[number] : bounds[number + 1]]
+        low, high = (len(mine) - 1) // 2, len(mine) // 2
+        # Selecting is linear, and there are as many groups as an iteration has operations.
+        mine.partition([low, high])
+        result[number] = (mine[low] + mine[high]) / 2
     return result
+
+
+@compiled
+def _collect(
+    group: NDArray[np.int32],
+    values: NDArray[np.int64],
+    place: NDArray[np.int64],
+    ordered: NDArray[np.int64],
+) -> None:
+    """Values of a group side by side; `place` is where each group begins, and is used up."""
+    for i in range(len(group)):
+        ordered[place[group[i]]] = values[i]
+        place[group[i]] += 1
 
 
 def explain(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from .align import align
+from .jit import compiled
 from .loops import Nest, fold, merge_nests, nest_symbols, shape
 
 if TYPE_CHECKING:
@@ -25,40 +26,33 @@ MAIN_SHARE = 0.5
 
 def variant_numbers(symbols: NDArray[np.int32], turns: Turns) -> NDArray[np.int32]:
     """Per turn the number of its exact content: 0 the most frequent, then the earlier one."""
-    lengths = turns.stop - turns.first
-    # A 64-bit fingerprint of every turn: mixed symbols times powers of an odd number.
-    inside = np.repeat(turns.first - np.r_[0, np.cumsum(lengths)[:-1]], lengths)
-    at = np.arange(len(inside)) + inside
-    starts = np.r_[0, np.cumsum(lengths)[:-1]]
-    powers = np.cumprod(
-        np.r_[np.uint64(1), np.full(int(lengths.max()) - 1, _FACTOR, np.uint64)], dtype=np.uint64
-    )
-    offset = np.arange(len(at)) - starts.repeat(lengths)
-    mixed = _mix(symbols[at].astype(np.uint64)) * powers[offset]
-    prints = np.add.reduceat(mixed, starts)
+    prints = np.empty((3, len(turns)), np.int64)
+    prints[2] = turns.stop - turns.first
+    _fingerprints(symbols, turns.first, turns.stop, prints)
     _, index, inverse, count = np.unique(
-        np.stack([prints, lengths.astype(np.uint64)]),
-        axis=1,
-        return_index=True,
-        return_inverse=True,
-        return_counts=True,
+        prints, axis=1, return_index=True, return_inverse=True, return_counts=True
     )
     number = np.empty(len(index), np.int32)
     number[np.lexsort((index, -count))] = np.arange(len(index), dtype=np.int32)
     return number[inverse.reshape(-1)]
 
 
-_FACTOR = np.uint64(0x9E3779B97F4A7C15)
-
-
-def _mix(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    # The finalizer of splitmix64: every bit of the symbol changes half of the result's bits.
-    mixed = (values + np.uint64(1)) * _FACTOR
-    mixed ^= mixed >> np.uint64(30)
-    mixed *= np.uint64(0xBF58476D1CE4E5B9)
-    mixed ^= mixed >> np.uint64(27)
-    mixed *= np.uint64(0x94D049BB133111EB)
-    return mixed ^ (mixed >> np.uint64(31))
+@compiled
+def _fingerprints(
+    symbols: NDArray[np.int32],
+    first: NDArray[np.int64],
+    stop: NDArray[np.int64],
+    prints: NDArray[np.int64],
+) -> None:
+    """Two polynomials in each turn's symbols, modulo primes: products fit into 64 bits."""
+    for t in range(len(first)):
+        a, b = 1, 1
+        for i in range(first[t], stop[t]):
+            code = int(symbols[i]) + 1
+            a = (a * 1_000_000_007 + code) % 2_147_483_647
+            b = (b * 998_244_353 + code) % 2_147_483_629
+        prints[0, t] = a
+        prints[1, t] = b
 
 
 def main_body(
