@@ -102,7 +102,14 @@ def communication(trace: Trace) -> Result:
         "iterations": _by_iteration(trace, whole),
         "straggler": _straggler(by_gpu),
     }
-    notes = [] if comm.height else ["No communication kernels in the analysed time."]
+    notes = []
+    if comm.height == 0:
+        traced = trace.has("kernels")
+        notes.append(
+            "No communication kernels in the analysed time."
+            if traced
+            else "No kernels were traced."
+        )
     return Result(
         "communication",
         frame.select(pl.col(c).cast(t) for c, t in SCHEMA.items()),

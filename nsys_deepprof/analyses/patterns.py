@@ -107,7 +107,11 @@ def patterns(trace: Trace, *, symbols: Symbols = "names", with_copies: bool = Fa
                 "left_out_ns": sum(row["coverage_ns"] for row in mine[MAX_ROWS:]),
             }
         )
-    notes = () if every else ("No kernels in the analysed time: nothing can repeat.",)
+    notes: tuple[str, ...] = ()
+    if not every:
+        notes = ("No kernels in the analysed time: nothing can repeat.",)
+    elif not rows:
+        notes = ("Nothing repeats in any lane.",)
     return Result(
         "patterns",
         pl.DataFrame(rows, schema=SCHEMA),

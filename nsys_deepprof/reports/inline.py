@@ -51,7 +51,7 @@ def framed(page: str, *, height_px: int) -> str:
 def _lines(result: Result) -> Iterator[Markup]:
     for warning in result.extra.get("warnings", ()):
         yield Markup(f"<p {_WARNING}>{{}}</p>").format(visible(str(warning)))
-    for line in (*result.notes, *preamble(result)):
+    for line in (*preamble(result), *result.notes):
         yield Markup(f"<p {_NOTE}>{{}}</p>").format(visible(line))
 
 

@@ -26,15 +26,17 @@ def preamble(result: Result) -> list[str]:
         lines += _capture_lines(extra)
     if isinstance(extra.get("lanes"), pl.DataFrame) and "nest" in extra["lanes"].columns:
         lanes = extra["lanes"].head(SHOWN_LANES).select("lane", "nest")
-        lines += [f"{lane}: {_cut(nest)}" for lane, nest in lanes.iter_rows()]
+        lines += [f"{lane}: {_loops(nest)}" for lane, nest in lanes.iter_rows()]
         more = extra["lanes"].height - lanes.height
         if more:
             lines.append(f"and {more:,} more lanes (--format json has them)")
     return [*lines, *extra.get("summary", ())]
 
 
-def _cut(nest: str) -> str:
-    return nest if len(nest) <= MAX_NEST else f"{nest[: MAX_NEST - 4]} ..."
+def _loops(nest: str) -> str:
+    if ")x" not in nest:
+        return "no loops"
+    return f"loop nest {nest if len(nest) <= MAX_NEST else f'{nest[: MAX_NEST - 4]} ...'}"
 
 
 def _capture_lines(extra: dict[str, Any]) -> list[str]:

@@ -39,7 +39,7 @@ def render(result: Result, source: str, *, limit: int, width: int | None) -> str
         file=buffer, width=width or _FILE_WIDTH, highlight=False, markup=False, emoji=False
     )
     warnings = [f"! {warning}" for warning in result.extra.get("warnings", ())]
-    for line in (f"{result.command}: {source}", *warnings, *result.notes, *preamble(result)):
+    for line in (f"{result.command}: {source}", *warnings, *preamble(result), *result.notes):
         console.print(Text(printable(line)))
     if shown.height:
         console.print(_table(result, shown, console.width))

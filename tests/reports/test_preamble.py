@@ -1,0 +1,59 @@
+"""The lines above a table."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import polars as pl
+
+from nsys_deepprof.reports.preamble import MAX_NEST, preamble
+from nsys_deepprof.result import Result
+
+
+def lines(command: str, **extra: Any) -> list[str]:
+    return preamble(Result(command, pl.DataFrame(), extra))
+
+
+def lanes(*nests: str) -> pl.DataFrame:
+    return pl.DataFrame({"lane": [f"lane {n}" for n in range(len(nests))], "nest": nests})
+
+
+def test_loop_nests_by_lane() -> None:
+    assert lines("patterns", lanes=lanes("warm-up 2, (5, (9)x12)x60", "17")) == [
+        "lane 0: loop nest warm-up 2, (5, (9)x12)x60",
+        "lane 1: no loops",
+    ]
+
+
+def test_many_lanes_are_counted_and_long_nests_cut() -> None:
+    got = lines("patterns", lanes=lanes(*["(1)x9, " * 500] * 11))
+    assert len(got) == 9
+    assert got[-1] == "and 3 more lanes (--format json has them)"
+    assert all(len(line) < MAX_NEST + 30 and line.endswith(" ...") for line in got[:-1])
+
+
+def test_a_summary_is_repeated_as_it_is() -> None:
+    assert lines("gaps", summary=["Idle for 5 ms."]) == ["Idle for 5 ms."]
+
+
+def test_what_was_captured() -> None:
+    capture = {"nsys_version": "2025.1", "schema_version": None, "start_utc": None}
+    skipped = [
+        {"table": "CUPTI_ACTIVITY_KIND_MEMCPY", "reason": "not in the export", "lost": "copies"},
+        {"table": "OLD", "reason": "not in the export", "lost": "nothing is lost in newer ones"},
+        {"table": "OSRT_API", "reason": "table OSRT_API has no column end", "lost": "OS calls"},
+    ]
+    got = lines(
+        "info",
+        capture=capture | {"duration_ns": 1_500_000_000},
+        tables={"kernels": 1_234, "memcpys": None, "memsets": 0},
+        dropped={"kernels": {"not_collected": 2}},
+        skipped=skipped,
+    )
+    assert got == [
+        "nsys 2025.1, no schema version, recorded 1.50 s",
+        "rows: kernels 1,234",
+        "dropped from kernels: 2 not collected",
+        "not in the export (--format json says what is lost): MEMCPY",
+        "skipped OSRT_API: table OSRT_API has no column end; OS calls",
+    ]
