@@ -11,7 +11,7 @@ import polars as pl
 from nsys_deepprof.analyses import diff_kernels, diff_rows
 from nsys_deepprof.analyses.compared_lanes import compare_lanes, pair_gpus, pair_lanes
 from nsys_deepprof.analyses.gpu_state import STATE_COLUMNS
-from nsys_deepprof.analyses.occurrences import occurrences
+from nsys_deepprof.analyses.occurrences import occurrences, periods_ns
 from nsys_deepprof.comparison.resampling import Difference, compare_durations
 from nsys_deepprof.device import device_ops
 from nsys_deepprof.result import Result
@@ -20,6 +20,8 @@ from nsys_deepprof.units import format_ns
 from nsys_deepprof.windows import in_windows
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from nsys_deepprof.analyses.compared_lanes import Compared
     from nsys_deepprof.analyses.occurrences import Occurrences
     from nsys_deepprof.trace import Trace
@@ -41,7 +43,10 @@ PARTS = {"wall_ns": "wall", "kernel_ns": "GPU work"} | {
 SIMILAR_TIME_SHARE = 0.95
 """Of the lanes with nearly the most iteration time the one on the first GPU stands for the run."""
 
-WIDELY_PRESENT_SHARE = 0.9
+MEASURED_PLACES = 64
+MEASURED_TIMES = 200_000
+"""An iteration's time is measured from so many of its places, fewer for very many iterations."""
+
 NEIGHBOUR_PLACES = 3
 SUMMARY_STRETCHES = 3
 
@@ -66,10 +71,15 @@ def diff(a: Trace, b: Trace, *, seed: int = 0) -> Result:
     in common that repeats, those of `diff_kernels.kernel_totals`. Device sets that differ are
     said first, and only GPUs of both runs are compared.
 
+    Where a cycle is cut decides in which iteration a long wait falls, so the time of an iteration
+    is measured from up to 64 places of it, each to the same place of the next iteration: the
+    medians are over all of these times, and do not depend on the cut.
+
     Extra keys: `iteration`: `a_median_ns`, `b_median_ns`, `delta_share`, `ci_low`, `ci_high` (of
     delta_share), `confidence`, `p_value`, `verdict`, `reason`, `a_count`, `b_count` (iterations
     compared: all but the last, which has no successor), `cut_low`, `cut_high` (the least and the
-    largest delta_share over all places at which the cycle can be cut), `basis` ('iteration',
+    largest delta_share over the places), `a_cut_median_ns`, `b_cut_median_ns` (at the one cut of
+    the rows, where `iterations` cuts run A), `basis` ('iteration',
     'loop', 'kernels' or 'identical'), `gpu`; `lanes`: the same for every pair of lanes, each
     interval at a confidence for all of them together; `parts`: medians per iteration of wall time,
     GPU work (summed kernel time) and the GPU's states; `kernels`, `new`, `vanished`: kernels by
@@ -202,13 +212,9 @@ def _compared(
     for compared in found:
         mine = occurrences(a, compared.a_lane, compared.a_found)
         theirs = occurrences(b, compared.b_lane, compared.b_found)
-        difference = compare_durations(
-            mine.turns["wall_ns"].to_numpy(),
-            theirs.turns["wall_ns"].to_numpy(),
-            confidence=confidence,
-            seed=seed,
-        )
-        lanes.append(LaneDiff(compared, mine, theirs, difference, *_by_cut(compared, mine, theirs)))
+        a_ns, b_ns = _periods(compared)
+        difference = compare_durations(a_ns, b_ns, confidence=confidence, seed=seed)
+        lanes.append(LaneDiff(compared, mine, theirs, difference, *_by_cut(a_ns, b_ns)))
     return lanes, notes
 
 
@@ -221,35 +227,27 @@ def _main(lanes: list[LaneDiff]) -> LaneDiff | None:
     return min(able, key=lambda lane: lane.compared.a_lane.gpu)
 
 
+def _periods(compared: Compared) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Iteration times of both runs, a row an iteration, measured from each of the same places."""
+    columns = compared.columns
+    same = np.flatnonzero(columns.equal)
+    longest = max(len(compared.a_found), len(compared.b_found))
+    count = min(len(same), max(1, min(MEASURED_PLACES, MEASURED_TIMES // longest)))
+    chosen = same[np.arange(count) * len(same) // count]
+    return (
+        periods_ns(compared.a_lane, compared.a_found, columns.a[chosen]),
+        periods_ns(compared.b_lane, compared.b_found, columns.b[chosen]),
+    )
+
+
 def _by_cut(
-    compared: Compared, a: Occurrences, b: Occurrences
+    a_ns: NDArray[np.float64], b_ns: NDArray[np.float64]
 ) -> tuple[float | None, float | None]:
     """Least and largest delta_share over the places at which the cycle can be cut."""
-    columns = compared.columns
-    both = pl.DataFrame({"a": columns.a, "b": columns.b}).filter(pl.Series(columns.equal))
-    medians = []
-    for one, side in ((a, "a"), (b, "b")):
-        steps = one.places.sort("position", "turn").select(
-            pl.col("position").alias(side),
-            pl.col("start_ns").diff().over("position").alias("step_ns"),
-            pl.col("turn").diff().over("position").alias("turns"),
-        )
-        per_place = (
-            steps.filter(pl.col("turns") == 1)
-            .group_by(side)
-            .agg(pl.col("step_ns").median(), pl.len().alias("steps"))
-            .filter(pl.col("steps") >= WIDELY_PRESENT_SHARE * (one.count - 1))
-        )
-        medians.append(per_place)
-    shares = (
-        both.join(medians[0], on="a")
-        .join(medians[1], on="b", suffix="_b")
-        .filter(pl.col("step_ns") > 0)
-        .select(pl.col("step_ns_b") / pl.col("step_ns") - 1)
-        .to_series()
-        .to_numpy()
-    )
-    return (float(np.min(shares)), float(np.max(shares))) if len(shares) else (None, None)
+    if not len(a_ns) or not len(b_ns):
+        return None, None
+    shares = np.median(b_ns, axis=0) / np.median(a_ns, axis=0) - 1
+    return float(shares.min()), float(shares.max())
 
 
 def _iteration(lane: LaneDiff | None, *, identical: bool, empty: bool) -> dict[str, Any]:
@@ -272,6 +270,8 @@ def _iteration(lane: LaneDiff | None, *, identical: bool, empty: bool) -> dict[s
             "b_count": 0,
             "cut_low": None,
             "cut_high": None,
+            "a_cut_median_ns": None,
+            "b_cut_median_ns": None,
             "basis": "identical" if same else "kernels",
         }
     d = lane.difference
@@ -290,6 +290,8 @@ def _iteration(lane: LaneDiff | None, *, identical: bool, empty: bool) -> dict[s
         "b_count": d.b_count,
         "cut_low": lane.cut_low,
         "cut_high": lane.cut_high,
+        "a_cut_median_ns": _median(lane.a.turns["wall_ns"]),
+        "b_cut_median_ns": _median(lane.b.turns["wall_ns"]),
         "basis": lane.compared.basis,
         "a_lane": lane.compared.a_lane.label,
         "b_lane": lane.compared.b_lane.label,
@@ -308,7 +310,10 @@ def _parts(lane: LaneDiff) -> pl.DataFrame:
     rows = []
     wall = lane.difference.a_median_ns
     for column, name in PARTS.items():
-        a, b = (_median(one.turns[column]) for one in (lane.a, lane.b))
+        if column == "wall_ns":
+            a, b = lane.difference.a_median_ns, lane.difference.b_median_ns
+        else:
+            a, b = (_median(one.turns[column]) for one in (lane.a, lane.b))
         delta = None if a is None or b is None else b - a
         rows.append(
             {

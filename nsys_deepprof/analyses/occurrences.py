@@ -92,6 +92,32 @@ def occurrences(trace: Trace, lane: Lane, found: Iterations) -> Occurrences:
     )
 
 
+def periods_ns(lane: Lane, found: Iterations, positions: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Per timed iteration, and per given place of the body, the time from there to the same place
+    of the next iteration: the iteration time as if the cycle were cut there.
+
+    Where one of the two lacks the place, the median of the iteration's other places stands in, and
+    where it lacks all of them, its own time.
+    """
+    size = timed_turns(found)
+    column = np.full(len(found.body), -1)
+    column[positions] = np.arange(len(positions))
+    at = np.flatnonzero(found.position >= 0)
+    at = at[column[found.position[at]] >= 0]
+    starts = np.full((len(found), len(positions)), np.nan)
+    turn = np.searchsorted(found.first, at, side="right") - 1
+    # Relative to the first iteration, floats hold every ns of any capture.
+    starts[turn, column[found.position[at]]] = lane.sequence.start_ns[at] - found.start_ns[0]
+    steps: NDArray[np.float64] = np.diff(starts, axis=0)[:size]
+    missing = np.isnan(steps)
+    if missing.any():
+        usual = found.duration_ns[:size].astype(np.float64)
+        some = ~missing.all(axis=1)
+        usual[some] = np.nanmedian(steps[some], axis=1)
+        steps = np.where(missing, usual[:, None], steps)
+    return steps
+
+
 def _places(lane: Lane, found: Iterations, size: int) -> dict[str, NDArray[np.int64]]:
     sequence = lane.sequence
     stop = int(found.stop[size - 1]) if size else 0

@@ -63,8 +63,8 @@ class Difference:
 
 
 def compare_durations(
-    a_ns: NDArray[np.int64],
-    b_ns: NDArray[np.int64],
+    a_ns: NDArray[np.integer | np.floating],
+    b_ns: NDArray[np.integer | np.floating],
     *,
     confidence: float = CONFIDENCE,
     max_p_value: float = MAX_P_VALUE,
@@ -73,6 +73,10 @@ def compare_durations(
     seed: int = 0,
 ) -> Difference:
     """Compare two sets of durations, each in the order in which they were measured.
+
+    Each is one duration an iteration, or a row an iteration of the same duration as measured from
+    several places of it: the median is then over all, iterations are resampled whole, and the
+    permutation test is about the rows' medians.
 
     `slower` or `faster`: the interval excludes 0, the permutation test's p-value is at most
     `max_p_value`, and the medians differ by at least `min_effect_share`. `same`: none of that, and
@@ -95,7 +99,7 @@ def compare_durations(
     else:
         rng = np.random.default_rng(seed)
         low, high = _interval(a, b, confidence, rng)
-        p_value = permutation_p_value(a, b, rng)
+        p_value = permutation_p_value(_one_each(a), _one_each(b), rng)
         assert delta is not None
         verdict, reason = _verdict(
             delta,
@@ -148,16 +152,23 @@ def log_median_variance(values: NDArray[np.float64], rng: np.random.Generator) -
     size = len(values)
     block = max(1, round(size ** (1 / 3)))
     blocks = -(-size // block)
-    resamples = min(RESAMPLES, max(_MIN_RESAMPLES, _MAX_DRAWN // size))
-    rows = max(1, _CHUNK // size)
+    resamples = min(RESAMPLES, max(_MIN_RESAMPLES, _MAX_DRAWN // values.size))
+    rows = max(1, _CHUNK // values.size)
     medians = []
     for begin in range(0, resamples, rows):
         count = min(rows, resamples - begin)
         starts = rng.integers(0, size, (count, blocks, 1))
         index = ((starts + np.arange(block)) % size).reshape(count, -1)[:, :size]
-        medians.append(np.median(values[index], axis=1))
+        medians.append(np.median(values[index].reshape(count, -1), axis=1))
     # A resample varies (n - 1) / n as much as a sample does.
     return float(np.log(np.concatenate(medians)).var()) * size / (size - 1)
+
+
+def _one_each(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    if values.ndim == 1:
+        return values
+    medians: NDArray[np.float64] = np.median(values, axis=1)
+    return medians
 
 
 def permutation_p_value(

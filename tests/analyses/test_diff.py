@@ -6,17 +6,20 @@ from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
+import numpy as np
 import polars as pl
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from fixtures.builder import Export
+from fixtures.generator import generate
+from fixtures.training import training
 from nsys_deepprof import diff, open_trace
 from nsys_deepprof.analyses.diff import exceeds
 from nsys_deepprof.analyses.iterations import main_lanes
 from nsys_deepprof.analyses.mined import mined
-from nsys_deepprof.analyses.occurrences import occurrences
+from nsys_deepprof.analyses.occurrences import occurrences, periods_ns
 from tests.cli.running import run
 
 if TYPE_CHECKING:
@@ -140,6 +143,11 @@ def test_what_is_planted_is_found_where_it_is(
         op.run_ns + op.gap_ns for op in BODY
     )
     assert wall["delta_ns"] == expected
+    # Wherever the two captures begin, an iteration is as long from any place of it.
+    a_ns, b_ns = (sum(op.run_ns + op.gap_ns for op in body) for body in (BODY, other))
+    iteration = result.extra["iteration"]
+    assert (iteration["a_median_ns"], iteration["b_median_ns"]) == (a_ns, b_ns)
+    assert iteration["cut_low"] == iteration["cut_high"] == iteration["delta_share"]
     assert result.extra["iteration"]["verdict"] == ("faster" if expected < 0 else "slower")
 
 
@@ -263,7 +271,10 @@ def test_the_real_regression_is_found_per_block(real_trace: Callable[[str], Path
         "slower",
         "iteration",
     )
-    assert 0.10 <= iteration["cut_low"] <= iteration["delta_share"] <= iteration["cut_high"] <= 0.16
+    assert 0.12 <= iteration["delta_share"] <= 0.15
+    assert 0.09 <= iteration["cut_low"] <= iteration["cut_high"] <= 0.19
+    assert iteration["a_median_ns"] == pytest.approx(16.7e6, rel=0.01)
+    assert iteration["b_median_ns"] == pytest.approx(19e6, rel=0.02)
     parts = {(row["gpu"], row["part"]): row for row in result.extra["parts"].iter_rows(named=True)}
     assert parts[0, "GPU work"]["delta_share"] == pytest.approx(-0.018, abs=0.002)
     # What was added is waiting: more than the wall time gained, compute stays.
@@ -284,6 +295,32 @@ def test_every_real_trace_is_the_same_as_itself(each_real_trace: Path) -> None:
     assert result.extra["iteration"]["verdict"] == expected
     assert set(result.frame["delta_ns"]) <= {0}
     assert set(kernels["delta_ns"]) <= {0}
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.02])
+def test_periods_are_times_to_the_same_place_of_the_next_iteration(
+    tmp_path: Path, noise: float
+) -> None:
+    path = tmp_path / "run.sqlite"
+    generate(training(seed=3, iterations=8, layers=2, noise=noise), path)
+    (one,) = main_lanes(mined(open_trace(path)))
+    assert one.found is not None
+    found, starts = one.found, one.lane.sequence.start_ns
+    positions = np.arange(0, len(found.body), 7)
+    got = periods_ns(one.lane, found, positions)
+    assert got.shape == (len(found) - 1, len(positions))
+    at = [
+        {found.position[i]: int(starts[i]) for i in range(first, stop) if found.position[i] >= 0}
+        for first, stop in zip(found.first, found.stop, strict=True)
+    ]
+    for turn, row in enumerate(got):
+        known = {
+            p: at[turn + 1][p] - at[turn][p]
+            for p in positions.tolist()
+            if p in at[turn] and p in at[turn + 1]
+        }
+        usual = float(np.median(list(known.values())))
+        assert row.tolist() == [known.get(p, usual) for p in positions.tolist()]
 
 
 @pytest.mark.parametrize("name", ["train_a100_6steps", "h100_diffusion_offload_2gpu"])

@@ -88,6 +88,20 @@ def test_the_same_input_gives_the_same_output(a: list[int], b: list[int]) -> Non
 
 
 @settings(max_examples=25, deadline=None)
+@given(DURATIONS, DURATIONS, st.integers(1, 3))
+def test_times_measured_from_several_places_are_one_time_an_iteration(
+    a: list[int], b: list[int], places: int
+) -> None:
+    """Places that agree with each other tell nothing new."""
+    once = compare_durations(np.array(a), np.array(b))
+    often = compare_durations(
+        np.repeat(np.array(a)[:, None], places, axis=1),
+        np.repeat(np.array(b)[:, None], places, axis=1),
+    )
+    assert once == often
+
+
+@settings(max_examples=25, deadline=None)
 @given(DURATIONS)
 def test_equal_times_differ_by_nothing(times: list[int]) -> None:
     got = compare_durations(np.array(times), np.array(times))
