@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from nsys_deepprof.batch.status import is_dataset
 from nsys_deepprof.dataset import SUFFIX
 from nsys_deepprof.errors import InputError
+from nsys_deepprof.sources.unpacked import is_url
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -30,9 +31,9 @@ def find_inputs(
 ) -> list[str]:
     """Absolute paths of the runs that `paths` name, each once, in order.
 
-    A path is a run itself, a folder (searched with everything below it, sorted by path, hidden
-    names left out), a pattern (`*`, `?`, `[]`, `**`), or `-` for the lines of `listed`. A path
-    that does not exist is kept: it becomes a failed run, as it does when it is on a list.
+    A path is a run itself (a file, or an fsspec URL), a folder (searched with everything below it,
+    sorted by path, hidden names left out), a pattern (`*`, `?`, `[]`, `**`), or `-` for the lines
+    of `listed`. A path that does not exist is kept: it becomes a failed run, as on a list.
     `include` keeps only files of a folder whose name matches one of these patterns.
     `exclude_dir` (the output) is not searched.
 
@@ -54,6 +55,9 @@ def is_run_directory(path: Path) -> bool:
 
 
 def _expand(given: str, include: Sequence[str], skip: Path | None) -> Iterator[str]:
+    if is_url(given):
+        yield given
+        return
     if has_magic(given) and not os.path.lexists(given):
         matches = sorted(glob(given, recursive=True), key=_by_parts)
         if not matches:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-import os
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
@@ -84,8 +84,9 @@ def archive_page(out: Path, catalog: Path) -> ArchivePage:
 
 def _common_folder(paths: list[str]) -> str:
     """The folder that holds all runs: the page is the same wherever it is written."""
-    folder = os.path.commonpath([os.path.dirname(path) for path in paths])
-    return os.path.basename(folder) or folder
+    levels = zip(*(path.split("/")[:-1] for path in paths), strict=False)
+    shared = [names[0] for names in takewhile(lambda names: len(set(names)) == 1, levels)]
+    return shared[-1] if shared and shared[-1] else "runs"
 
 
 def _table(database: Any, name: str) -> pl.DataFrame:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import fcntl
-import os
 import shutil
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -181,15 +180,15 @@ def _locked(out: Path) -> Iterator[None]:
             # Directories of a batch are ours to clear: another's must never be taken for one.
             what = "is not empty, and not a batch's directory"
             raise OutputError(out, what, "name a new one with -o")
-        handle = os.open(out / _LOCK, os.O_RDWR | os.O_CREAT, 0o666)
-    try:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise OutputError(out, "another batch is writing here", "wait until it ends") from error
+        lock = (out / _LOCK).open("w")
+    with lock:
+        with _writing(out):
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as error:
+                what = "another batch is writing here"
+                raise OutputError(out, what, "wait until it ends") from error
         yield
-    finally:
-        os.close(handle)
 
 
 @contextmanager

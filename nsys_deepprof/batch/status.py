@@ -18,6 +18,7 @@ from nsys_deepprof.atomic import new_file
 from nsys_deepprof.dataset import DATASET_VERSION, read_manifest
 from nsys_deepprof.replacing import replacing
 from nsys_deepprof.rules import RULES_VERSION
+from nsys_deepprof.sources.unpacked import is_url
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -73,8 +74,8 @@ def identify(path: str) -> RunIdentity:
     if is_dataset(run):
         source = read_manifest(run)["source"]
         return _identity(path, source["fingerprint"], source["bytes"])
-    if run.is_dir():
-        found = sources.open_source(run).identity()
+    if is_url(path) or run.is_dir():
+        found = sources.open_source(path).identity()
         return _identity(path, found.fingerprint, found.bytes)
     return _identity(path, sources.fingerprint(run), run.stat().st_size)
 

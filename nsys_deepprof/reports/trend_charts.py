@@ -21,7 +21,7 @@ SERIES_ROLES = (
 )
 """Colours of series, in their order; more series than these are not drawn."""
 
-DRAWN_RUNS = 500
+DRAWN_RUNS = 400
 """The latest runs of a series that are drawn; the catalogue has all."""
 
 

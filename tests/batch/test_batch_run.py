@@ -14,6 +14,7 @@ import sqlite_utils
 
 from nsys_deepprof.batch import plan, status
 from nsys_deepprof.batch.engines import WORKER, in_processes
+from nsys_deepprof.batch.inputs import find_inputs
 from nsys_deepprof.batch.isolation import Limits
 from nsys_deepprof.batch.plan import BatchInput
 from nsys_deepprof.batch.run import BatchResult, resume_batch, run_batch
@@ -270,3 +271,21 @@ def test_a_dataset_is_an_input_and_of_the_same_content_as_its_source(tmp_path: P
     lake = pl.scan_parquet(tmp_path / "out/runs/*/results/gaps.parquet").collect()
     halves = [part.drop("run_id") for part in lake.partition_by("run_id")]
     assert halves[0].equals(halves[1])
+
+
+def test_a_url_is_an_input(tmp_path: Path) -> None:
+    pytest.importorskip("fsspec", reason="the extra `remote` is not installed")
+    file = loop_export().write(tmp_path / "run.sqlite")
+    url = f"file://{file}"
+    assert find_inputs([url]) == [url]
+    result = run_batch([BatchInput(url, {})], tmp_path / "out", engine=here)
+    assert [run.status.status for run in result.runs] == ["ok"]
+    assert batch(tmp_path / "local", [file]).runs[0].status.identity.fingerprint == (
+        result.runs[0].status.identity.fingerprint
+    )
+
+
+def test_an_output_that_is_a_file_is_refused(tmp_path: Path) -> None:
+    file = loop_export().write(tmp_path / "run.sqlite")
+    with pytest.raises(OutputError):
+        batch(file, [file])
