@@ -100,20 +100,30 @@ class SqliteSource:
             return list(self._batches(query, rows, _integers_only(query)))
 
     def _batches(self, query: Query, rows: Range, sql: str) -> Iterator[pl.DataFrame]:
-        import adbc_driver_sqlite.dbapi as adbc
+        # Not through `dbapi`, which imports all of pyarrow: that takes longer than a small file.
+        import adbc_driver_manager as adbc
+        import adbc_driver_sqlite
+        import pyarrow as pa
 
         most = self.status.size // _SMALLEST_ROW_BYTES
         if rows is not None:
             most = min(most, rows[1] - rows[0] + 1)
         try:
-            with adbc.connect(_uri(self.path)) as connection, connection.cursor() as cursor:
-                cursor.execute("PRAGMA trusted_schema = OFF")
-                cursor.execute(_view(query, self.tables[query.table], rows))
-                cursor.adbc_statement.set_options(
-                    **{"adbc.sqlite.query.batch_rows": str(_BATCH_ROWS)}
-                )
-                cursor.execute(sql)
-                for batch in cursor.fetch_record_batch():
+            with (
+                adbc_driver_sqlite.connect(_uri(self.path)) as database,
+                adbc.AdbcConnection(database) as connection,
+                adbc.AdbcStatement(connection) as statement,
+            ):
+                for preparation in (
+                    "PRAGMA trusted_schema = OFF",
+                    _view(query, self.tables[query.table], rows),
+                ):
+                    statement.set_sql_query(preparation)
+                    statement.execute_update()
+                statement.set_options(**{"adbc.sqlite.query.batch_rows": str(_BATCH_ROWS)})
+                statement.set_sql_query(sql)
+                stream, _ = statement.execute_query()
+                for batch in pa.RecordBatchReader.from_stream(stream):
                     most -= batch.num_rows
                     if most < 0:
                         # Pages that are shared between branches can make rows without end.
