@@ -25,6 +25,23 @@ def test_loop_nests_by_lane() -> None:
     ]
 
 
+def test_iterations_are_summed_up() -> None:
+    found = pl.DataFrame(
+        {
+            "lane": ["a", "b", "c"],
+            "nest": ["(5)x20", "(7)x20", "(1)x9"],
+            "iterations": [20, 20, 0],
+            "median_ns": [1_500_000.0, 2_000_000.0, None],
+            "outliers": [2, 0, None],
+        }
+    )
+    assert lines("iterations", lanes=found) == [
+        "a: 20 iterations, median 1.50 ms, 2 slow; loop nest (5)x20",
+        "b: 20 iterations, median 2.00 ms; loop nest (7)x20",
+        "c: loop nest (1)x9",
+    ]
+
+
 def test_many_lanes_are_counted_and_long_nests_cut() -> None:
     got = lines("patterns", lanes=lanes(*["(1)x9, " * 500] * 11))
     assert len(got) == 9
