@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 SHOWN_LANES = 8
 """The busiest lanes come first; the rest is in the other formats."""
 
+SHOWN_SLOW = 5
+
 MAX_NEST = 240
 """Characters of a loop nest."""
 
@@ -30,7 +32,19 @@ def preamble(result: Result) -> list[str]:
         more = extra["lanes"].height - lanes.height
         if more:
             lines.append(f"and {more:,} more lanes (--format json has them)")
+    if "explanation" in result.frame.columns:
+        lines += _slow_iterations(result.frame)
     return [*lines, *extra.get("summary", ())]
+
+
+def _slow_iterations(frame: pl.DataFrame) -> list[str]:
+    """The longest of the slow ones: a table's first rows may hold none of them."""
+    slow = frame.filter("outlier").sort("duration_ns", descending=True).head(SHOWN_SLOW)
+    return [
+        f"slow: iteration {row['index']} on GPU {row['gpu']}, "
+        f"{format_ns(row['duration_ns'])}: {row['explanation']}"
+        for row in slow.iter_rows(named=True)
+    ]
 
 
 def _repeats(lane: dict[str, Any]) -> str:

@@ -42,6 +42,21 @@ def test_iterations_are_summed_up() -> None:
     ]
 
 
+def test_slow_iterations_are_told_longest_first() -> None:
+    rows = [
+        {
+            "gpu": 0,
+            "index": index,
+            "duration_ns": index * 1_000_000,
+            "outlier": index >= 3,
+            "explanation": f"why {index}" if index >= 3 else None,
+        }
+        for index in range(10)
+    ]
+    got = preamble(Result("iterations", pl.DataFrame(rows)))
+    assert got == [f"slow: iteration {n} on GPU 0, {n}.00 ms: why {n}" for n in (9, 8, 7, 6, 5)]
+
+
 def test_many_lanes_are_counted_and_long_nests_cut() -> None:
     got = lines("patterns", lanes=lanes(*["(1)x9, " * 500] * 11))
     assert len(got) == 9
