@@ -77,6 +77,11 @@ def nest_blocks(one: Mined, anatomy: pl.DataFrame) -> tuple[Block, ...]:
     return tuple(block for block in blocks if block.operations)
 
 
+def structure(blocks: tuple[Block, ...]) -> tuple[object, ...]:
+    """What is equal for nests of the same operations, whatever time they take."""
+    return tuple((b.operations, b.times, b.kernels, b.more, structure(b.parts)) for b in blocks)
+
+
 def _blocks(
     nest: Nest, spent_ns: Ints | None, names: Sequence[str]
 ) -> tuple[tuple[Block, ...], int]:

@@ -20,7 +20,7 @@ from nsys_deepprof.analyses.kernels import kernels
 from nsys_deepprof.analyses.launches import launches
 from nsys_deepprof.analyses.memcpy import memcpy
 from nsys_deepprof.analyses.mined import mined
-from nsys_deepprof.analyses.nest_blocks import Block, nest_blocks
+from nsys_deepprof.analyses.nest_blocks import Block, nest_blocks, structure
 from nsys_deepprof.analyses.timeline import timeline
 
 if TYPE_CHECKING:
@@ -93,9 +93,10 @@ class ReportData:
 
 @dataclass(frozen=True)
 class LaneNest:
-    """The loop nest of one lane of `events` operations; no blocks where it is too long to fold."""
+    """The loop nest that some lanes share; `events` operations and the times in `blocks` are those
+    of the first. No blocks where it is too long to fold."""
 
-    lane: str
+    lanes: tuple[str, ...]
     events: int
     blocks: tuple[Block, ...]
 
@@ -158,10 +159,11 @@ def _nests(trace: Trace, found: Result) -> tuple[LaneNest, ...]:
     main = found.frame["lane"].unique().to_list()
     chosen = [m for m in every if m.lane.label in main] if main else every[:DRAWN_LANES]
     anatomy = found.extra["anatomy"]
-    nests: dict[tuple[Block, ...], LaneNest] = {}
+    nests: dict[tuple[object, ...], LaneNest] = {}
     for one in sorted(chosen, key=lambda m: m.lane.gpu) if main else chosen:
         blocks = nest_blocks(one, anatomy.filter(pl.col("lane") == one.lane.label))
-        nests[blocks] = LaneNest(one.lane.label, len(one.lane.sequence), blocks)
+        alike = nests.setdefault(structure(blocks), LaneNest((), len(one.lane.sequence), blocks))
+        nests[structure(blocks)] = replace(alike, lanes=(*alike.lanes, one.lane.label))
     return tuple(nests.values())[:DRAWN_LANES]
 
 

@@ -79,3 +79,20 @@ def test_every_definition_is_in_the_report() -> None:
 def test_the_same_trace_makes_the_same_page() -> None:
     first, second = (render(report_data(nd.open_trace(DEMO))) for _ in range(2))
     assert first == second
+
+
+def test_many_gpus_are_rows_and_equal_nests_are_told_once(tmp_path: Path) -> None:
+    export = Export()
+    for gpu in range(6):
+        for turn in range(20):
+            start = turn * 10_000 + gpu
+            for number, name in enumerate(("a", "b", "c")):
+                at = start + number * 2_000
+                export.kernel(at, at + 1_000 + 10 * gpu, gpu, 7, 0, 1000 + gpu, name=name)
+    said = sections(nd.open_trace(export.write(tmp_path / "t.sqlite")))
+    assert "Time of each GPU by state" in said["summary"]
+    for gpu in range(6):
+        assert f"{gpu} pid {1000 + gpu} " in said["summary"]
+    assert said["iterations"].count("Loop nest of") == 1
+    assert "and 5 lanes alike (gpu1/pid1001/ctx1/stream7, " in said["iterations"]
+    assert said["iterations"].count("20 iterations, median 10.0 µs") == 6
