@@ -32,7 +32,7 @@ def preamble(result: Result) -> list[str]:
         more = extra["lanes"].height - lanes.height
         if more:
             lines.append(f"and {more:,} more lanes (--format json has them)")
-    if "explanation" in result.frame.columns:
+    if "outlier" in result.frame.columns:
         lines += _slow_iterations(result.frame)
     return [*lines, *extra.get("summary", ())]
 
