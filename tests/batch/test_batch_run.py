@@ -5,6 +5,9 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import subprocess
+import sys
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +30,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from nsys_deepprof.batch.engines import Outcome
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def batch(
@@ -289,3 +294,22 @@ def test_an_output_that_is_a_file_is_refused(tmp_path: Path) -> None:
     file = loop_export().write(tmp_path / "run.sqlite")
     with pytest.raises(OutputError):
         batch(file, [file])
+
+
+def test_a_batch_killed_at_any_time_is_resumed_to_the_same_bytes(tmp_path: Path) -> None:
+    files = [loop_export(3 + i).write(tmp_path / f"slow{i}.sqlite") for i in range(5)]
+    batch(tmp_path / "whole", files)
+    out = tmp_path / "killed"
+    command = [sys.executable, "-m", "tests.benchmarks.batch_killable", str(out), *map(str, files)]
+    for finished in (1, 3):
+        process = subprocess.Popen(command, cwd=ROOT)
+        while len(list(out.glob("runs/[!.]*/status.json"))) < finished:
+            assert process.poll() is None
+            time.sleep(0.02)
+        # The batch alone: its workers find out themselves, in the middle of a run.
+        process.kill()
+        process.wait()
+    assert not (out / "catalog.sqlite").exists()
+    result = batch(out, files, workers=1, unruly=True)
+    assert 3 <= result.skipped < 5
+    assert digests(out) == digests(tmp_path / "whole")
