@@ -105,7 +105,7 @@ def killed(folder: Path, runs: int) -> None:
     while True:
         process = subprocess.Popen(command, start_new_session=True)
         try:
-            process.wait(timeout=rng.uniform(3, 25))
+            process.wait(timeout=rng.uniform(5, 40))
             break
         except subprocess.TimeoutExpired:
             # Only the batch itself: its workers must find out on their own.
