@@ -92,9 +92,7 @@ def convert(
             if found is not None:
                 return found
         with replacing(out, check=lambda: _up_to_date(out, identity.result(), force=force)) as new:
-            # A path that is not UTF-8 would not fit the manifest.
-            shown = os.fsencode(run).decode("utf-8", "replace")
-            manifest = _write(source, shown, new, progress)
+            manifest = _write(source, new, progress)
             manifest["source"] = asdict(identity.result())
             source.check_unchanged()
             text = json.dumps(manifest, indent=1, ensure_ascii=False)
@@ -183,7 +181,6 @@ def _up_to_date(out: Path, identity: Identity, *, force: bool) -> Converted | No
 
 def _write(
     source: Source,
-    name: str,
     building: Path,
     progress: Callable[[str, int, int], None] | None,
 ) -> dict[str, Any]:
@@ -219,7 +216,6 @@ def _write(
         "format": "nsys-deepprof dataset",
         "dataset_version": DATASET_VERSION,
         "tool_version": __version__,
-        "run": name,
         "capture": asdict(read_capture(source)),
         "rows": rows,
         "source_rows": {t: f.source_rows for t, f in facts.items()},

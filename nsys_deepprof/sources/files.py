@@ -73,9 +73,12 @@ def fingerprint(path: Path) -> str:
 def identity(path: Path) -> Identity:
     """What the file at `path` is. Reads all of it."""
     status = check_file(path)
-    # A name that is not UTF-8 would not fit a manifest.
-    name = os.fsencode(path.name).decode("utf-8", "replace")
-    return Identity(name, status.size, status.mtime_ns, fingerprint(path))
+    return Identity(shown_name(path), status.size, status.mtime_ns, fingerprint(path))
+
+
+def shown_name(path: Path) -> str:
+    """The last part of a path as text that fits a manifest: a name need not be UTF-8."""
+    return os.fsencode(path.name).decode("utf-8", "replace")
 
 
 def first_bytes(path: Path, count: int) -> bytes:

@@ -49,7 +49,7 @@ class ParquetDirSource:
         each = {table: files.identity(self._file(table)) for table in sorted(self.statuses)}
         whole = hashlib.sha256("".join(f"{t} {i.fingerprint}\n" for t, i in each.items()).encode())
         return files.Identity(
-            name=self.path.name,
+            name=files.shown_name(self.path),
             bytes=sum(i.bytes for i in each.values()),
             mtime_ns=max(i.mtime_ns for i in each.values()),
             fingerprint=whole.hexdigest(),

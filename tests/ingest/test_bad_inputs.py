@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import sqlite3
@@ -164,6 +165,15 @@ def test_absurd_file_names(tmp_path: Path, name: str) -> None:
     done = convert(path)
     assert open_trace(done.path).table("kernels").height == 199
     assert sorted(os.listdir(tmp_path)) == sorted([name, done.path.name])
+
+
+def test_a_file_name_that_is_not_utf8(tmp_path: Path) -> None:
+    path = tmp_path / os.fsdecode(b"a\xff.sqlite")
+    good(path)
+    done = convert(path)
+    assert open_trace(done.path).table("kernels").equals(open_trace(path).table("kernels"))
+    manifest = json.loads((done.path / "manifest.json").read_text(encoding="utf-8"))
+    assert manifest["source"]["name"] == "a\ufffd.sqlite"
 
 
 def test_absurd_text_inside(tmp_path: Path) -> None:
