@@ -21,6 +21,9 @@ FLAGS = (
     *("--hide-scrollbars", "--force-device-scale-factor=1"),
 )
 
+SECONDS = 60
+"""For anything to happen in the browser: a machine may be busy."""
+
 DRAWN = """
 const done = arguments[arguments.length - 1];
 const drawn = Promise.all([deepprof.drawn, deepprof.timelineDrawn]);
@@ -55,7 +58,7 @@ class Page:
         ]
         return [url for url in urls if url != self.url and not url.startswith(("data:", "blob:"))]
 
-    def wait(self, script: str, seconds: float = 5) -> Any:
+    def wait(self, script: str, seconds: float = SECONDS) -> Any:
         """The script's value as soon as it is true."""
         end = time.monotonic() + seconds
         while not (value := self.run(script)):
@@ -97,7 +100,9 @@ def start_driver(profile: Path) -> Any:
     for flag in (*FLAGS, f"--user-data-dir={profile}"):
         options.add_argument(flag)
     options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
-    return webdriver.Chrome(options=options, service=Service(server))
+    started = webdriver.Chrome(options=options, service=Service(server))
+    started.set_script_timeout(SECONDS)
+    return started
 
 
 @pytest.fixture(scope="session")

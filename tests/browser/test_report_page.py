@@ -16,6 +16,7 @@ from fixtures.builder import Export
 from nsys_deepprof import open_trace
 from nsys_deepprof.analyses.gaps import gaps
 from nsys_deepprof.analyses.kernels import kernels
+from tests.browser.conftest import SECONDS
 
 if TYPE_CHECKING:
     from tests.browser.conftest import Page
@@ -196,7 +197,7 @@ def test_downloads_hold_exact_values(report_of: Any, open_page: Any, tmp_path: P
 
 
 def _await_file(folder: Path, pattern: str) -> None:
-    end = time.monotonic() + 10
+    end = time.monotonic() + SECONDS
     while not list(folder.glob(pattern)):
         assert time.monotonic() < end, f"no {pattern} in {list(folder.iterdir())}"
         time.sleep(0.05)
