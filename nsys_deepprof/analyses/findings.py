@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
+from nsys_deepprof import host
 from nsys_deepprof.analyses.context import with_context
 from nsys_deepprof.analyses.gpu_state import analysed_windows, gpu_states
 from nsys_deepprof.analyses.iteration_of import found_iterations
 from nsys_deepprof.analyses.lost_time import lost_time
-from nsys_deepprof.analyses.trust import capture_warnings
 from nsys_deepprof.intervals import total
 from nsys_deepprof.result import Result
 from nsys_deepprof.rules import RULES
@@ -59,7 +59,7 @@ def findings(trace: Trace) -> Result:
 
     Extra keys: `status` ('ok' or 'no_gpu_activity'), `wall_ns`, `compute_ns`, `comm_ns`,
     `idle_ns`, `exposed_copy_ns`, `recoverable_ns` (all findings together), `speedup_max`,
-    `unknown_idle_ns` (the capture does not tell why), `rules` (name and formula), `warnings`.
+    `unknown_idle_ns` (the capture does not tell why), `rules` (name and formula).
     """
     evidence = _evidence(trace)
     pieces = lost_time(trace)
@@ -78,7 +78,6 @@ def findings(trace: Trace) -> Result:
         "speedup_max": _speedup(evidence.wall_ns, recoverable_ns),
         "unknown_idle_ns": unknown_ns,
         "rules": [{"rule": r.__name__, "formula": _formula(r.__doc__)} for r in RULES],
-        "warnings": list(capture_warnings(trace)),
     }
     frame = pl.DataFrame([_row(f, evidence) for f in found], schema=SCHEMA)
     return Result("findings", frame, extra, tuple(_notes(trace, evidence, found, unknown_ns)))
@@ -155,6 +154,12 @@ def _notes(trace: Trace, evidence: Evidence, found: list[Finding], unknown_ns: i
             f"Nothing found: {format_share(compute_share)} of the time is compute, and no {other} "
             f"cause takes {format_share(MIN_SHARE)} of it."
         )
+    queue_full_ns = _queue_full_ns(trace)
+    if evidence.matters(queue_full_ns):
+        notes.append(
+            f"Threads were held for {format_ns(queue_full_ns)} by a full launch queue: there the "
+            "host is ahead of the GPU, and launching faster gains nothing."
+        )
     if evidence.matters(unknown_ns):
         notes.append(
             f"The GPU is idle for {evidence.cost(unknown_ns)} without a cause: the calls that "
@@ -167,6 +172,12 @@ def _notes(trace: Trace, evidence: Evidence, found: list[Finding], unknown_ns: i
             f"most {format_ns(claimed)}{_gain(evidence.wall_ns, claimed)}."
         )
     return notes
+
+
+def _queue_full_ns(trace: Trace) -> int:
+    """Time of the whole trace in which the driver held threads for want of room in the queue."""
+    held = trace.table("profiler_overheads").filter(host.queue_full())
+    return int((held["end_ns"] - held["start_ns"]).sum())
 
 
 def _gain(wall_ns: int, recoverable_ns: int) -> str:

@@ -133,3 +133,9 @@ def test_ranks_that_wait_for_each_other(real_trace: Callable[[str], Path]) -> No
     assert by_gpu[1] > 20 * by_gpu[0]
     states = nd.info(opened(real_trace("ddp_train_2gpu_2026"))).frame
     assert result.extra["gpus"]["exposed_ns"].sum() == states["comm_ns"].sum()
+
+
+def test_a_full_launch_queue_is_no_cause_of_waiting(real_trace: Callable[[str], Path]) -> None:
+    result = nd.findings(opened(real_trace("h100_diffusion_offload_2gpu")))
+    assert any("full launch queue" in note for note in result.notes)
+    assert not any("profiler itself" in warning for warning in result.extra["warnings"])
