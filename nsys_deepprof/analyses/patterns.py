@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from nsys_deepprof.analyses.mined import Mined, mined
 from nsys_deepprof.analyses.nests import lane_nest, whole_nest
 from nsys_deepprof.mining.identity import pattern_id
 from nsys_deepprof.mining.loops import Nest, Repeated, fold, nest_symbols
-from nsys_deepprof.mining.repeats import Repeat, find_repeat, top_repeats
+from nsys_deepprof.mining.repeats import Repeat, busy_before, find_repeat, top_repeats
 from nsys_deepprof.mining.suffix_tree import suffix_array
 from nsys_deepprof.result import Result
 
@@ -120,8 +121,23 @@ def patterns(trace: Trace, *, symbols: Symbols = "names", with_copies: bool = Fa
     )
 
 
+@dataclass(frozen=True)
+class _Measured:
+    """A lane with what every row of it is measured by.
+
+    `busy[i]` is the time of the operations before `i`, `reach[i]` the latest end up to `i`: in a
+    lane operations do not overtake each other, but for a few that overlap.
+    """
+
+    lane: Lane
+    busy: NDArray[np.int64]
+    reach: NDArray[np.int64]
+
+
 def _lane_rows(one: Mined) -> list[dict[str, Any]]:
-    lane, found = one.lane, one.found
+    found = one.found
+    sequence = one.lane.sequence
+    lane = _Measured(one.lane, busy_before(sequence), np.maximum.accumulate(sequence.end_ns))
     rows: dict[str, dict[str, Any]] = {}
     outside: list[dict[str, Any]] = []
     if found is not None:
@@ -129,16 +145,16 @@ def _lane_rows(one: Mined) -> list[dict[str, Any]]:
         rows[top["pattern"]] = top
         for row in _nest_rows(lane, found.nest, top["pattern"], 1):
             rows.setdefault(row["pattern"], row)
-        for nest in _outer_nests(lane, found):
+        for nest in _outer_nests(one.lane, found):
             outside += _nest_rows(lane, nest, None, 0)
     else:
         outside += _nest_rows(lane, whole_nest(one) or (), None, 0)
     explained = sum(r["coverage_share"] or 0.0 for r in rows.values() if r["depth"] == 0)
-    if explained < 1 - UNEXPLAINED_SHARE and len(lane.sequence) > 1:
-        array = suffix_array(lane.sequence.symbols)
+    if explained < 1 - UNEXPLAINED_SHARE and len(sequence) > 1:
+        array = suffix_array(sequence.symbols)
         outside += [
-            _row(lane, repeat, None, 0, _names(lane, repeat.word))
-            for repeat in top_repeats(lane.sequence, array, limit=MAX_ROWS, min_share=MIN_SHARE)
+            _row(lane, repeat, None, 0, _names(one.lane, repeat.word))
+            for repeat in top_repeats(sequence, array, limit=MAX_ROWS, min_share=MIN_SHARE)
         ]
     outside.sort(key=lambda row: -row["coverage_ns"])
     for row in outside:
@@ -155,31 +171,37 @@ def _outer_nests(lane: Lane, found: Iterations) -> Iterator[Nest]:
             yield fold(symbols[low:high])
 
 
-def _nest_rows(lane: Lane, nest: Nest, parent: str | None, depth: int) -> Iterator[dict[str, Any]]:
+def _nest_rows(
+    lane: _Measured, nest: Nest, parent: str | None, depth: int
+) -> Iterator[dict[str, Any]]:
     """The loops of a nest, each before the loops inside it."""
     for part in nest:
         if not isinstance(part, Repeated):
             continue
         word = np.array(nest_symbols(part.body), np.int32)
-        row = _row(lane, find_repeat(lane.sequence, word), parent, depth, _body(lane, part.body))
+        row = _row(
+            lane,
+            find_repeat(lane.lane.sequence, word, lane.busy),
+            parent,
+            depth,
+            _body(lane.lane, part.body),
+        )
         yield row
         yield from _nest_rows(lane, part.body, row["pattern"], depth + 1)
 
 
-def _iteration_row(lane: Lane, found: Iterations) -> dict[str, Any]:
-    sequence = lane.sequence
-    busy = np.r_[0, np.cumsum(sequence.end_ns - sequence.start_ns)]
+def _iteration_row(lane: _Measured, found: Iterations) -> dict[str, Any]:
     repeat = Repeat(
         found.body,
         found.first,
-        pattern_id(found.body, sequence.names),
-        int((busy[found.stop] - busy[found.first]).sum()),
+        pattern_id(found.body, lane.lane.sequence.names),
+        int((lane.busy[found.stop] - lane.busy[found.first]).sum()),
     )
-    return _row(lane, repeat, None, 0, _body(lane, found.nest), stop=found.stop)
+    return _row(lane, repeat, None, 0, _body(lane.lane, found.nest), stop=found.stop)
 
 
 def _row(
-    lane: Lane,
+    lane: _Measured,
     repeat: Repeat,
     parent: str | None,
     depth: int,
@@ -187,15 +209,13 @@ def _row(
     *,
     stop: NDArray[np.int64] | None = None,
 ) -> dict[str, Any]:
-    sequence = lane.sequence
+    sequence = lane.lane.sequence
     stop = repeat.stop if stop is None else stop
-    # In a lane operations do not overtake each other, but for a few that overlap.
-    reach = np.maximum.accumulate(sequence.end_ns)
-    spans = reach[stop - 1] - sequence.start_ns[repeat.first]
+    spans = lane.reach[stop - 1] - sequence.start_ns[repeat.first]
     known = len(spans) > 0
-    busy_ns = sequence.busy_ns
+    busy_ns = int(lane.busy[-1])
     return {
-        "lane": lane.label,
+        "lane": lane.lane.label,
         "pattern": repeat.pattern,
         "parent": parent,
         "depth": depth,

@@ -88,10 +88,18 @@ def _search(
     return count
 
 
-def find_repeat(sequence: Sequence, word: NDArray[np.int32]) -> Repeat:
-    """A word with its occurrences and the time of the operations in them."""
+def busy_before(sequence: Sequence) -> NDArray[np.int64]:
+    """For each operation, and past the last, the summed durations of those before it."""
+    busy: NDArray[np.int64] = np.r_[0, np.cumsum(sequence.end_ns - sequence.start_ns)]
+    return busy
+
+
+def find_repeat(
+    sequence: Sequence, word: NDArray[np.int32], busy: NDArray[np.int64] | None = None
+) -> Repeat:
+    """A word with its occurrences and the time in them; `busy` is `busy_before(sequence)`."""
     first = occurrences(sequence.symbols, word)
-    busy = np.r_[0, np.cumsum(sequence.end_ns - sequence.start_ns)]
+    busy = busy_before(sequence) if busy is None else busy
     return Repeat(
         word,
         first,
@@ -119,6 +127,7 @@ def top_repeats(
     reach = np.minimum((count.astype(np.int64) - 1) * nodes.depth, len(sequence))
     order = np.flatnonzero(kept)
     order = order[np.lexsort((nodes.depth[order], -reach[order]))][:MAX_CANDIDATES]
+    busy = busy_before(sequence)
     found: dict[str, Repeat] = {}
     budget = MAX_CANDIDATE_SYMBOLS * len(sequence)
     for node in order.tolist():
@@ -131,7 +140,7 @@ def top_repeats(
         root = word[:period] if 2 * period <= depth else word
         if pattern_id(root, sequence.names) in found:
             continue
-        repeat = find_repeat(sequence, root)
+        repeat = find_repeat(sequence, root, busy)
         budget -= len(sequence) // 4
         if len(repeat.first) >= 2 and repeat.busy_ns >= min_share * sequence.busy_ns:
             found[repeat.pattern] = repeat

@@ -96,12 +96,20 @@ def _breaks(cycle: Cycle) -> NDArray[np.bool_]:
     # the template's is no interruption.
     strange = np.cumsum(~cycle.alike)[cycle.position]
     large = np.r_[False, np.diff(strange) > max(8.0, BREAK_SHARE * cycle.period)]
-    rank = np.searchsorted(cycle.anchors, cycle.phase % cycle.period)
+    rank = _ranks(cycle)
     seen = np.bincount(rank, minlength=anchors)
     usual = np.bincount(rank[large], minlength=anchors) > USUAL_SHARE * seen
     broken |= large & ~usual[rank]
     broken[0] = True
     return broken
+
+
+def _ranks(cycle: Cycle) -> NDArray[np.int32]:
+    """Per hit, which of the anchors it is."""
+    rank_at = np.zeros(cycle.period, np.int32)
+    rank_at[cycle.anchors] = np.arange(len(cycle.anchors), dtype=np.int32)
+    ranks: NDArray[np.int32] = rank_at[cycle.phase % cycle.period]
+    return ranks
 
 
 def _best_offset(sequence: Sequence, cycle: Cycle, template: NDArray[np.int32]) -> tuple[int, str]:
@@ -184,7 +192,7 @@ def _pause(sequence: Sequence, cycle: Cycle) -> int | None:
     done = np.maximum.accumulate(sequence.end_ns)
     after_first = cycle.position > 0
     at = cycle.position[after_first][:MAX_PAUSES]
-    rank = np.searchsorted(cycle.anchors, cycle.phase[after_first][:MAX_PAUSES] % cycle.period)
+    rank = _ranks(cycle)[after_first][:MAX_PAUSES]
     gap = np.maximum(sequence.start_ns[at] - done[at - 1], 0)
     order = np.lexsort((gap, rank))
     size = np.bincount(rank, minlength=len(cycle.anchors))
