@@ -27,7 +27,12 @@ def compiled(function: Callable[P, R]) -> Callable[P, R]:
     def machine_code() -> Callable[P, R]:
         import numba
 
-        return cast("Callable[P, R]", numba.njit(cache=True, nogil=True)(function))
+        try:
+            made = numba.njit(cache=True, nogil=True)(function)
+        except RuntimeError:
+            # No folder where the machine code could be kept: it is made again in each process.
+            made = numba.njit(nogil=True)(function)
+        return cast("Callable[P, R]", made)
 
     @wraps(function)
     def run(*args: P.args, **kwargs: P.kwargs) -> R:
