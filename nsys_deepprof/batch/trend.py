@@ -51,7 +51,6 @@ class Change:
     """
 
     point: ChangePoint
-    run_id: str
     loop_changed: bool
     differences: pl.DataFrame | None
     states: pl.DataFrame
@@ -169,7 +168,7 @@ def differences(a: pl.DataFrame, b: pl.DataFrame) -> pl.DataFrame | None:
 def _units(runs: pl.DataFrame, gpus: pl.DataFrame) -> pl.DataFrame:
     """GPUs with iterations, with their run's place, time and tags; by capture start."""
     about = runs.filter(pl.col("status") == "ok").select(
-        "run_id", "position", "path", "capture_start_utc_ns", "tags", "report"
+        "run_id", "position", "path", "capture_start_utc_ns", "tags", "report", "dataset"
     )
     return (
         gpus.filter(pl.col("pattern").is_not_null())
@@ -234,7 +233,7 @@ def _points(units: pl.DataFrame) -> pl.DataFrame:
     ]
     slowest = pl.col("iteration_median_ns").arg_max()
     return units.group_by("run_id", maintain_order=True).agg(
-        pl.col("path", "capture_start_utc_ns", "report", "tags").first(),
+        pl.col("path", "capture_start_utc_ns", "report", "dataset", "tags").first(),
         pl.col("gpu", "lane", "pattern", "iterations", *_FIGURES, "iteration_p95_ns").get(slowest),
         *shares,
     )
@@ -267,7 +266,6 @@ def _change(point: ChangePoint, points: pl.DataFrame, anatomy: Anatomy) -> Chang
     patterns = [Counter(side["pattern"]).most_common(1)[0][0] for side in (before, after)]
     return Change(
         point=point,
-        run_id=points["run_id"][point.index],
         loop_changed=patterns[0] != patterns[1],
         differences=differences(*loops),
         states=states,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from nsys_deepprof import __version__
+from nsys_deepprof.names import shorten
 from nsys_deepprof.reports import charts, trend_charts
 from nsys_deepprof.reports.page import render_page
 from nsys_deepprof.reports.palette import with_css_variables
@@ -31,6 +32,7 @@ LISTED_FAILURES = 50
 LISTED_DIFFERENCES = 6
 LISTED_KERNELS = 40
 LATEST_CHANGES = 8
+TITLE_NAME = 60
 
 TELLING_SHARE = 0.05
 """A difference smaller than this share of the whole change does not explain it."""
@@ -93,9 +95,10 @@ def work_title(work: Work) -> str:
     """What a work is, in words, with its kernel between backticks."""
     if work.name is not None:
         return work.name
+    kernel = shorten(work.top_kernel or "?", TITLE_NAME)
     if work.kernels == 1:
-        return f"Loop of one kernel, `{work.top_kernel}`"
-    return f"Loop of {work.kernels:,} kernels, most of its time in `{work.top_kernel}`"
+        return f"Loop of one kernel, `{kernel}`"
+    return f"Loop of {work.kernels:,} kernels, most of its time in `{kernel}`"
 
 
 def _is_comparable(work: Work) -> bool:
