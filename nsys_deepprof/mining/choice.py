@@ -9,12 +9,12 @@ evaluation pass after every tenth iteration is: that is foreign work between ite
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .cycles import Cycle, follow, present_symbols
+from .cycles import HIT_COLUMNS, Cycle, follow, present_symbols
 from .levels import find_levels, find_windows
 from .suffix_tree import suffix_array
 from .turns import Turns, cut
@@ -73,7 +73,10 @@ class Loop:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """The iteration of a lane, or why it has none, with the loops that there are."""
+    """The iteration of a lane, or why it has none, with the loops that there are.
+
+    The chains of `loops` have no hits, only their template: they can be as long as the lane.
+    """
 
     iteration: Loop | None
     loops: tuple[Loop, ...]
@@ -97,7 +100,7 @@ def choose(sequence: Sequence, *, unit: int | None = None) -> Choice:
     loops: list[Loop] = []
     chosen: Loop | None = None
     for loop in _loops(sequence, windows, levels, MIN_SHARE):
-        loops.append(loop)
+        loops.append(_without_hits(loop))
         if not _can_be_iteration(sequence, loop):
             continue
         if chosen is None or _replaces(sequence, windows, chosen, loop):
@@ -106,15 +109,22 @@ def choose(sequence: Sequence, *, unit: int | None = None) -> Choice:
                 # Rarer loops have nothing to add.
                 break
     if chosen is None:
-        rest = _ranked(list(_loops(sequence, windows, levels, 0.0)))
+        rest = _ranked([_without_hits(loop) for loop in _loops(sequence, windows, levels, 0.0)])
         return Choice(None, rest, _why_none(rest))
     sibling = _sibling(sequence, chosen)
     if sibling is not None:
         reason = (
             "the longest repeats are parts of one pass: two different loops of equally many turns"
         )
-        return Choice(None, _ranked([chosen, sibling]), reason)
+        both = [_without_hits(chosen), _without_hits(sibling)]
+        return Choice(None, _ranked(both), reason)
     return Choice(chosen, _ranked(loops), "")
+
+
+def _without_hits(loop: Loop) -> Loop:
+    cycle = loop.cycle
+    empty = {name: getattr(cycle, name)[:0].copy() for name in HIT_COLUMNS}
+    return replace(loop, cycle=replace(cycle, **empty))
 
 
 def _why_none(loops: tuple[Loop, ...]) -> str:
@@ -280,8 +290,6 @@ def slice_sequence(sequence: Sequence, low: int, high: int) -> Sequence:
 
 def shift_loop(loop: Loop, by: int, share: float) -> Loop:
     """A loop found in a part of a lane, in the lane's own positions."""
-    from dataclasses import replace
-
     cycle = replace(
         loop.cycle,
         template_start=loop.cycle.template_start + by,
@@ -296,4 +304,4 @@ def _choose_unit(sequence: Sequence, windows: Windows, levels: list[Level], unit
     if not loops:
         return Choice(None, (), "no loop found")
     nearest = min(loops, key=lambda loop: (abs(np.log(loop.cycle.period / unit)), -loop.share))
-    return Choice(nearest, _ranked(loops), "")
+    return Choice(nearest, _ranked([_without_hits(loop) for loop in loops]), "")

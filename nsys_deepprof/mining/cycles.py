@@ -68,6 +68,10 @@ class Cycle:
     alike: NDArray[np.bool_]
 
 
+# The columns of a cycle that are as long as its chain or its sequence.
+HIT_COLUMNS = ("position", "phase", "skipped", "kind", "alike")
+
+
 def present_symbols(windows: Windows, level: Level) -> NDArray[np.bool_]:
     """Per symbol: does it occur in (nearly) every turn of a level?"""
     symbols = int(windows.base[1])

@@ -20,23 +20,30 @@ def compiled(function: Callable[P, R]) -> Callable[P, R]:
     """Decorate a loop over arrays so that it is compiled (and the machine code cached on disk).
 
     The size that decides is the length of the first argument, which has to be an array. Both
-    ways run the same source text, so they give the same result.
+    ways run the same source text, so they give the same result. Where the machine code cannot be
+    kept (a full disk, a read-only installation) it is made anew in every process.
     """
 
     @cache
-    def machine_code() -> Callable[P, R]:
+    def machine_code(*, kept: bool) -> Callable[P, R]:
         import numba
 
-        try:
-            made = numba.njit(cache=True, nogil=True)(function)
-        except RuntimeError:
-            # No folder where the machine code could be kept: it is made again in each process.
-            made = numba.njit(nogil=True)(function)
-        return cast("Callable[P, R]", made)
+        return cast("Callable[P, R]", numba.njit(cache=kept, nogil=True)(function))
+
+    kept = True
 
     @wraps(function)
     def run(*args: P.args, **kwargs: P.kwargs) -> R:
-        size = len(args[0])  # type: ignore[arg-type]
-        return (function if size < PLAIN_LIMIT else machine_code())(*args, **kwargs)
+        nonlocal kept
+        if len(args[0]) < PLAIN_LIMIT:  # type: ignore[arg-type]
+            return function(*args, **kwargs)
+        try:
+            return machine_code(kept=kept)(*args, **kwargs)
+        except (OSError, RuntimeError):
+            # numba says so before it runs anything: nothing has been changed by the first try.
+            if not kept:
+                raise
+            kept = False
+            return machine_code(kept=kept)(*args, **kwargs)
 
     return run
