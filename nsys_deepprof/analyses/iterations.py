@@ -13,7 +13,14 @@ from nsys_deepprof.analyses.mined import Mined, mined
 from nsys_deepprof.analyses.nests import lane_nest
 from nsys_deepprof.mining.identity import pattern_id
 from nsys_deepprof.mining.iterations import is_outlier
-from nsys_deepprof.mining.outliers import Explanation, Usual, explain, gaps_before, usual
+from nsys_deepprof.mining.outliers import (
+    Explanation,
+    Usual,
+    explain,
+    gaps_before,
+    grouped_quantiles,
+    usual,
+)
 from nsys_deepprof.result import Result
 from nsys_deepprof.units import format_ns
 
@@ -197,24 +204,13 @@ def _anatomy(
     pattern: str,
 ) -> pl.DataFrame:
     sequence = one.lane.sequence
-    rows = np.flatnonzero(found.position >= 0)
-    measured = (
-        pl.DataFrame(
-            {
-                "position": found.position[rows].astype(np.int64),
-                "run_ns": (sequence.end_ns - sequence.start_ns)[rows],
-                "gap_ns": gap_ns[rows],
-            }
-        )
-        .group_by("position")
-        .agg(
-            pl.len().alias("times"),
-            pl.col("run_ns").quantile(0.05, "nearest").alias("p5_ns"),
-            pl.col("run_ns").quantile(0.95, "nearest").alias("p95_ns"),
-            pl.col("gap_ns").quantile(0.95, "nearest").alias("gap_p95_ns"),
-        )
-    )
     size = len(found.body)
+    rows = np.flatnonzero(found.position >= 0)
+    position = found.position[rows]
+    run_ns = (sequence.end_ns - sequence.start_ns)[rows]
+    times = np.bincount(position, minlength=size)
+    run_p5, run_p95 = grouped_quantiles(position, run_ns, size, (0.05, 0.95))
+    (gap_p95,) = grouped_quantiles(position, gap_ns[rows], size, (0.95,))
     total_ns = float(typical.duration_ns.sum() + typical.gap_ns.sum())
     gap_median = typical.gap_ns[:size].copy()
     # Around the cycle: what comes before the first position is the way from the last.
@@ -225,18 +221,24 @@ def _anatomy(
             {
                 "position": np.arange(size),
                 "name": [sequence.names[code] for code in found.body.tolist()],
+                "present_share": times / len(found),
                 "median_ns": typical.duration_ns,
+                "p5_ns": run_p5,
+                "p95_ns": run_p95,
                 "gap_median_ns": gap_median,
+                "gap_p95_ns": gap_p95,
                 "share": share,
             }
         )
-        .join(measured, on="position", how="left", maintain_order="left")
+        .with_columns(
+            # No iteration has this operation: nothing was measured.
+            pl.when(pl.col("present_share") > 0).then(pl.col(column)).alias(column)
+            for column in ("median_ns", "p5_ns", "p95_ns", "gap_median_ns", "gap_p95_ns")
+        )
         .with_columns(
             pl.lit(one.lane.label).alias("lane"),
             pl.lit(pattern).alias("pattern"),
-            (pl.col("times").fill_null(0) / len(found)).alias("present_share"),
             pl.col("share").fill_nan(None),
-            pl.when(pl.col("times").is_not_null()).then("median_ns").alias("median_ns"),
         )
         .select(pl.col(c).cast(t) for c, t in ANATOMY_SCHEMA.items())
     )

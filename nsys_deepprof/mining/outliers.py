@@ -10,6 +10,9 @@ import numpy as np
 from .jit import compiled
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+    from collections.abc import Sequence as Sequence_
+
     from numpy.typing import NDArray
 
     from .iterations import Iterations
@@ -74,7 +77,29 @@ def grouped_median(
     group: NDArray[np.int32], values: NDArray[np.int64], groups: int
 ) -> NDArray[np.float64]:
     """The median of the values of each group; 0 for a group without any."""
-    result = np.zeros(groups)
+    middle = _select(group, values, groups, [lambda n: (n - 1) // 2, lambda n: n // 2])
+    return (middle[0] + middle[1]) / 2
+
+
+def grouped_quantiles(
+    group: NDArray[np.int32], values: NDArray[np.int64], groups: int, shares: tuple[float, ...]
+) -> NDArray[np.float64]:
+    """Quantiles, a row each: of each group the value nearest in rank; 0 without any."""
+    ranks = [lambda n, share=share: round((n - 1) * share) for share in shares]
+    return _select(group, values, groups, ranks)
+
+
+def _select(
+    group: NDArray[np.int32],
+    values: NDArray[np.int64],
+    groups: int,
+    ranks: Sequence_[Callable[[int], int]],
+) -> NDArray[np.float64]:
+    """Of each group the values of given ranks (from its size), a row a rank.
+
+    Selecting is linear, and there are no more groups than an iteration has operations.
+    """
+    result = np.zeros((len(ranks), groups))
     if not len(group):
         return result
     size = np.bincount(group, minlength=groups)
@@ -83,10 +108,9 @@ def grouped_median(
     _collect(group, values, bounds[:-1].copy(), ordered)
     for number in np.flatnonzero(size).tolist():
         mine = ordered[bounds[number] : bounds[number + 1]]
-        low, high = (len(mine) - 1) // 2, len(mine) // 2
-        # Selecting is linear, and there are as many groups as an iteration has operations.
-        mine.partition([low, high])
-        result[number] = (mine[low] + mine[high]) / 2
+        wanted = [rank(len(mine)) for rank in ranks]
+        mine.partition(sorted(set(wanted)))
+        result[:, number] = mine[wanted]
     return result
 
 

@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nsys_deepprof.mining.outliers import grouped_median
+from nsys_deepprof.mining.outliers import grouped_median, grouped_quantiles
 from nsys_deepprof.mining.turns import Turns
 from nsys_deepprof.mining.variants import variant_numbers
 
@@ -22,6 +22,12 @@ def test_medians_by_group(rows: list[tuple[int, int]]) -> None:
     for number in range(6):
         mine = [v for g, v in rows if g == number]
         assert found[number] == (statistics.median(mine) if mine else 0)
+    shares = (0.05, 0.5, 0.95)
+    rows_of = grouped_quantiles(group, values, 6, shares)
+    for share, row in zip(shares, rows_of.tolist(), strict=True):
+        for number in range(6):
+            mine = sorted(v for g, v in rows if g == number)
+            assert row[number] == (mine[round((len(mine) - 1) * share)] if mine else 0)
 
 
 @settings(deadline=None)
