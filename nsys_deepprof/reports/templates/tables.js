@@ -86,13 +86,13 @@ addEventListener("afterprint", () => {
 
 // The index tells which section is being read.
 const links = new Map([...document.querySelectorAll(".index a")].map((a) => [a.hash.slice(1), a]));
+const inView = new Set();
 const seen = new IntersectionObserver(
   (entries) => {
-    for (const entry of entries) {
-      if (!entry.isIntersecting || !links.has(entry.target.id)) continue;
-      for (const link of links.values()) link.removeAttribute("aria-current");
-      links.get(entry.target.id).setAttribute("aria-current", "true");
-    }
+    for (const entry of entries) inView[entry.isIntersecting ? "add" : "delete"](entry.target.id);
+    const first = [...links.keys()].find((id) => inView.has(id));
+    if (!first) return;
+    for (const [id, link] of links) id === first ? link.setAttribute("aria-current", "true") : link.removeAttribute("aria-current");
   },
   { rootMargin: "0px 0px -75% 0px" },
 );
