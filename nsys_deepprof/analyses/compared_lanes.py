@@ -24,8 +24,10 @@ if TYPE_CHECKING:
     from nsys_deepprof.mining.choice import Choice
     from nsys_deepprof.trace import Trace
 
-MIN_SIMILARITY = 0.5
+MIN_SIMILARITY = 0.6
 """Bodies of which a smaller share is equal are not the same work."""
+SURE_SIMILARITY = 0.9
+"""Below, other levels of the loop nests are tried: they may be more alike."""
 
 Basis = Literal["iteration", "loop"]
 
@@ -90,19 +92,18 @@ def compare_lanes(a: Mined, b: Mined) -> Compared | None:
     Where the bodies differ too much, each side is asked for the level of its loop nest that is
     nearest to the other's body: one run's step may be two of the other's.
     """
-    if a.found is not None and b.found is not None:
-        best = at_one_cut(a.lane, a.found, b.lane, b.found, "iteration")
-        if best is not None:
-            return best
     candidates: list[Compared] = []
-    if a.found is not None:
-        other, _ = find_iterations(b.lane.sequence, unit=len(a.found.body))
-        if other is not None:
-            candidates += _listed(at_one_cut(a.lane, a.found, b.lane, other, "iteration"))
-    if b.found is not None:
-        other, _ = find_iterations(a.lane.sequence, unit=len(b.found.body))
-        if other is not None:
-            candidates += _listed(at_one_cut(a.lane, other, b.lane, b.found, "iteration"))
+    if a.found is not None and b.found is not None:
+        candidates += _listed(at_one_cut(a.lane, a.found, b.lane, b.found, "iteration"))
+    if not candidates or candidates[0].columns.similarity < SURE_SIMILARITY:
+        if a.found is not None:
+            other, _ = find_iterations(b.lane.sequence, unit=len(a.found.body))
+            if other is not None:
+                candidates += _listed(at_one_cut(a.lane, a.found, b.lane, other, "iteration"))
+        if b.found is not None:
+            other, _ = find_iterations(a.lane.sequence, unit=len(b.found.body))
+            if other is not None:
+                candidates += _listed(at_one_cut(a.lane, other, b.lane, b.found, "iteration"))
     if candidates:
         return max(candidates, key=lambda c: c.columns.similarity)
     loops_a, loops_b = _loops(a.lane, a.choice), _loops(b.lane, b.choice)

@@ -32,9 +32,9 @@ class Columns:
 
     @property
     def similarity(self) -> float:
-        """Share of both bodies' places that are equal."""
-        places = int((self.a >= 0).sum() + (self.b >= 0).sum())
-        return 2 * int(self.equal.sum()) / places if places else 0.0
+        """Share of the longer body's places that are equal: a body is not like half of it."""
+        places = max(int((self.a >= 0).sum()), int((self.b >= 0).sum()))
+        return int(self.equal.sum()) / places if places else 0.0
 
 
 def best_rotation(a: NDArray[np.int32], b: NDArray[np.int32]) -> int:

@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 
 from fixtures.builder import Export
 from fixtures.generator import generate
+from fixtures.scenarios import pair
 from fixtures.training import training
-from nsys_deepprof import diff, open_trace
+from nsys_deepprof import diff, narrow, open_trace
 from nsys_deepprof.analyses.diff import exceeds
 from nsys_deepprof.analyses.iterations import main_lanes
 from nsys_deepprof.analyses.mined import mined
@@ -149,6 +150,25 @@ def test_what_is_planted_is_found_where_it_is(
     assert (iteration["a_median_ns"], iteration["b_median_ns"]) == (a_ns, b_ns)
     assert iteration["cut_low"] == iteration["cut_high"] == iteration["delta_share"]
     assert result.extra["iteration"]["verdict"] == ("faster" if expected < 0 else "slower")
+
+
+@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("kind", ["none", "kernel", "gap"])
+def test_generated_runs_with_their_own_noise(tmp_path: Path, kind: str, seed: int) -> None:
+    """A few of the pairs of the benchmark `diff_power`, 3 % slower or not at all."""
+    plans = pair(seed=seed, kind="gap" if kind == "none" else kind, share=0.03 * (kind != "none"))
+    paths = [tmp_path / "before.sqlite", tmp_path / "after.sqlite"]
+    planted = [generate(plan, path) for plan, path in zip(plans, paths, strict=True)][1].regression
+    result = compare(*paths)
+    if planted is None:
+        assert result.extra["iteration"]["verdict"] == "same"
+        assert exceeds(result, 0.03) is None
+        return
+    assert result.extra["iteration"]["verdict"] == "slower"
+    largest = result.frame.row(0, named=True)
+    assert largest["position"] == planted.position - (kind == "gap")
+    assert largest["part"] == ("idle" if kind == "gap" else "kernel")
+    assert largest["delta_ns"] == pytest.approx(planted.cost_ns, rel=0.1)
 
 
 def test_new_and_vanished_kernels_are_listed_apart(tmp_path: Path) -> None:
@@ -285,6 +305,17 @@ def test_the_real_regression_is_found_per_block(real_trace: Callable[[str], Path
     assert all(lane["verdict"] == "slower" for lane in result.extra["lanes"])
     back = diff(after, before).extra["iteration"]
     assert back["verdict"] == "faster"
+
+
+def test_runs_are_compared_at_one_level_of_their_nests(real_trace: Callable[[str], Path]) -> None:
+    """In this part of the second run half a block explains more than the block does."""
+    before, after = (
+        narrow(open_trace(real_trace(f"h100_diffusion_2gpu_{name}")), to_ms=150)
+        for name in ("before", "after")
+    )
+    iteration = diff(before, after).extra["iteration"]
+    assert iteration["similarity"] == 1
+    assert 0.05 < iteration["delta_share"] < 0.15
 
 
 def test_every_real_trace_is_the_same_as_itself(each_real_trace: Path) -> None:
