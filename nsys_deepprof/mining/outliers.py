@@ -78,7 +78,8 @@ def grouped_median(
 ) -> NDArray[np.float64]:
     """The median of the values of each group; 0 for a group without any."""
     middle = _select(group, values, groups, [lambda n: (n - 1) // 2, lambda n: n // 2])
-    return (middle[0] + middle[1]) / 2
+    median: NDArray[np.float64] = (middle[0] + middle[1]) / 2
+    return median
 
 
 def grouped_quantiles(
