@@ -2,63 +2,61 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
+import numba
+import numpy as np
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
+from nsys_deepprof.mining.jit import PLAIN_LIMIT, compiled
 
-LOOP = """
-import numpy as np
-from nsys_deepprof.mining.jit import compiled
-
-@compiled
-def total(values):
-    result = 0
-    for value in values:
-        result += value
-    return result
-"""
-
-FULL_DISK = """
-import resource, signal
-signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
-"""
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
-@pytest.mark.parametrize("before", ["", FULL_DISK], ids=["disk", "full disk"])
-def test_a_loop_runs_whether_or_not_its_code_can_be_kept(before: str, tmp_path: Path) -> None:
-    (tmp_path / "loop.py").write_text(LOOP)
-    code = f"{before}\nimport numpy as np, loop\nprint(*[loop.total(np.arange(10_000))] * 2)"
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=tmp_path,
-        env={"PYTHONPATH": f"{tmp_path}:{ROOT}", "PATH": "", "HOME": str(tmp_path)},
-    )
-    assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.split() == ["49995000"] * 2
+def total(values: Any) -> int:
+    return int(values.sum())
 
 
-def test_a_place_that_cannot_be_written_is_no_obstacle(tmp_path: Path) -> None:
-    (tmp_path / "loop.py").write_text(LOOP)
-    code = "import numpy as np, loop; print(loop.total(np.arange(10_000)))"
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=tmp_path,
-        env={
-            "PYTHONPATH": f"{tmp_path}:{ROOT}",
-            "PYTHONDONTWRITEBYTECODE": "1",
-            "NUMBA_CACHE_DIR": "/dev/null/nowhere",
-        },
-    )
-    assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout == "49995000\n"
+@pytest.mark.parametrize(
+    "error", [OSError(28, "No space left on device"), RuntimeError("no place")]
+)
+def test_a_loop_runs_where_its_code_cannot_be_kept(
+    error: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tried: list[bool] = []
+
+    def njit(*, cache: bool, nogil: bool) -> Callable[..., Any]:
+        def compile_(function: Callable[..., Any]) -> Callable[..., Any]:
+            def run(*args: Any) -> Any:
+                tried.append(cache)
+                if cache:
+                    raise error
+                return function(*args)
+
+            return run
+
+        return compile_
+
+    monkeypatch.setattr(numba, "njit", njit)
+    loop = compiled(total)
+    values = np.arange(PLAIN_LIMIT)
+    assert [loop(values), loop(values)] == [total(values)] * 2
+    assert tried == [True, False, False]
+
+
+def test_an_error_of_the_loop_itself_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    def njit(**_: bool) -> Callable[..., Any]:
+        return lambda function: function
+
+    def broken(values: Any) -> int:
+        raise RuntimeError("broken")
+
+    monkeypatch.setattr(numba, "njit", njit)
+    with pytest.raises(RuntimeError, match="broken"):
+        compiled(broken)(np.arange(PLAIN_LIMIT))
+
+
+def test_short_input_is_not_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(numba, "njit", None)
+    assert compiled(total)(np.arange(PLAIN_LIMIT - 1)) == total(np.arange(PLAIN_LIMIT - 1))
