@@ -76,7 +76,8 @@ def present_symbols(windows: Windows, level: Level) -> NDArray[np.bool_]:
     """Per symbol: does it occur in (nearly) every turn of a level?"""
     symbols = int(windows.base[1])
     seen, present = np.full(symbols, -1, np.int32), np.zeros(symbols, np.int32)
-    _count_present(windows.symbols, _turns(windows, level), level.count - 1, seen, present)
+    row = windows.codes[level.row]
+    _count_present(row, level.code, windows.symbols, level.count - 1, seen, present)
     return present >= PRESENT_SHARE * (level.count - 1)
 
 
@@ -89,12 +90,11 @@ def follow(windows: Windows, level: Level, *, min_alike: float = 0.0) -> Cycle |
     marks = np.flatnonzero(windows.codes[level.row] == level.code)
     lengths = np.diff(marks)
     middle = int(np.argmin(np.abs(lengths - np.median(lengths))))
-    if min_alike:
-        low, high = int(marks[middle]), int(marks[middle + 1])
-        alike = _alike(windows, low, high - low)
-        elsewhere = marks[-1] - marks[0] - (high - low)
-        if alike[marks[0] : marks[-1]].sum() - (high - low) < min_alike * elsewhere:
-            return None
+    usual = int(lengths[middle])
+    alike = _alike(windows, int(marks[middle]), usual)
+    elsewhere = int(marks[-1] - marks[0]) - usual
+    if alike[marks[0] : marks[-1]].sum() - usual < min_alike * elsewhere:
+        return None
 
     turn, turns = _turns(windows, level), level.count - 1
     state, once = np.full(windows.groups, -1, np.int32), np.zeros(windows.groups, np.int32)
@@ -125,7 +125,8 @@ def follow(windows: Windows, level: Level, *, min_alike: float = 0.0) -> Cycle |
     wrapped = np.r_[False, (step[1:] <= step[:-1]) | (restarted[1:] & late)]
     phase = step + np.cumsum(wrapped) * period
     kind, kinds = _template_codes(windows, min(1, period - 1), start, period)
-    alike = _alike(windows, start, period)
+    if best != middle:
+        alike = _alike(windows, start, period)
     return Cycle(start, period, anchors, position, phase, skipped, kind, kinds, alike)
 
 
@@ -162,16 +163,24 @@ def _turns(windows: Windows, level: Level) -> NDArray[np.int32]:
 
 @compiled
 def _count_present(
+    row: NDArray[np.int32],
+    mark: int,
     codes: NDArray[np.int32],
-    turn: NDArray[np.int32],
     turns: int,
     seen: NDArray[np.int32],
     present: NDArray[np.int32],
 ) -> None:
-    """In how many turns each code is. What follows the last mark is not a whole turn."""
-    for i in range(len(codes)):
-        now = turn[i]
-        if 0 <= now < turns and seen[codes[i]] != now:
+    """In how many turns each code is; a turn begins where `row` has the mark.
+
+    What follows the last mark is not a whole turn.
+    """
+    now = -1
+    for i in range(len(row)):
+        if row[i] == mark:
+            now += 1
+            if now == turns:
+                break
+        if now >= 0 and seen[codes[i]] != now:
             seen[codes[i]] = now
             present[codes[i]] += 1
 
