@@ -16,6 +16,7 @@ import numpy as np
 
 from .cycles import HIT_COLUMNS, Cycle, follow, present_symbols
 from .levels import find_levels, find_windows
+from .sequence import make_sequence
 from .suffix_tree import suffix_array
 from .turns import Turns, cut
 
@@ -278,8 +279,6 @@ def _sibling(sequence: Sequence, loop: Loop) -> Loop | None:
 
 def slice_sequence(sequence: Sequence, low: int, high: int) -> Sequence:
     """A part of a sequence as a sequence of its own."""
-    from .sequence import make_sequence
-
     return make_sequence(
         sequence.symbols[low:high],
         sequence.start_ns[low:high],

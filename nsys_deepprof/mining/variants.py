@@ -8,7 +8,7 @@ import numpy as np
 
 from .align import align
 from .jit import compiled
-from .loops import Nest, fold, merge_nests, nest_symbols, shape
+from .loops import Nest, fold, merge_nests, shape
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -128,8 +128,3 @@ def consensus(symbols: NDArray[np.int32], turns: Turns, turn: int) -> NDArray[np
     result: NDArray[np.int32] = content[np.argsort(places, kind="stable")].astype(np.int32)
     # Turns that agree on nothing have no consensus but themselves.
     return result if len(result) else body.copy()
-
-
-def nest_length(nest: Nest) -> int:
-    """Operations of a nest, every loop with its most turns."""
-    return len(nest_symbols(nest))
