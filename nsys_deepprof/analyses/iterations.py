@@ -306,13 +306,17 @@ def _reason(every: list[Mined]) -> str:
     return busiest.choice.reason
 
 
+def _operations(count: int) -> str:
+    return "one operation" if count == 1 else f"about {count:,} operations"
+
+
 def _notes(every: list[Mined], listed: list[Mined], reason: str | None) -> list[str]:
     if not listed:
         notes = [f"No iterations: {reason}."]
         for one in every[:4]:
             if one.choice.loops:
                 loops = "; ".join(
-                    f"{len(loop.turns):,} turns of about {loop.cycle.period:,} operations explain "
+                    f"{len(loop.turns):,} turns of {_operations(loop.cycle.period)} explain "
                     f"{100 * loop.share:.0f} %"
                     for loop in one.choice.loops[:3]
                 )

@@ -28,7 +28,12 @@ def preamble(result: Result) -> list[str]:
         lines += _capture_lines(extra)
     if isinstance(extra.get("lanes"), pl.DataFrame) and "nest" in extra["lanes"].columns:
         lanes = extra["lanes"].head(SHOWN_LANES)
-        lines += [f"{row['lane']}: {_repeats(row)}" for row in lanes.iter_rows(named=True)]
+        # What repeats beside a main lane without iterations (collectives, copies) is none either.
+        iterating = set(result.frame["gpu"]) if "gpu" in result.frame.columns else set()
+        lines += [
+            f"{row['lane']}: {_repeats(row, 'iterations' if row['gpu'] in iterating else 'turns')}"
+            for row in lanes.iter_rows(named=True)
+        ]
         more = extra["lanes"].height - lanes.height
         if more:
             lines.append(f"and {more:,} more lanes (--format json has them)")
@@ -47,7 +52,7 @@ def _slow_iterations(frame: pl.DataFrame) -> list[str]:
     ]
 
 
-def _repeats(lane: dict[str, Any]) -> str:
+def _repeats(lane: dict[str, Any], turns: str) -> str:
     """`28 iterations, median 18.7 ms, 2 slow; loop nest ...`, as far as the lane has them."""
     nest = lane["nest"]
     if len(nest) > MAX_NEST:
@@ -57,7 +62,7 @@ def _repeats(lane: dict[str, Any]) -> str:
         return loops
     slow = f", {lane['outliers']:,} slow" if lane["outliers"] else ""
     median = format_ns(lane["median_ns"])
-    return f"{lane['iterations']:,} iterations, median {median}{slow}; {loops}"
+    return f"{lane['iterations']:,} {turns}, median {median}{slow}; {loops}"
 
 
 def _capture_lines(extra: dict[str, Any]) -> list[str]:
