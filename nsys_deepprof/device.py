@@ -49,7 +49,7 @@ def _device_ops(trace: Trace) -> pl.DataFrame:
             state.cast(pl.Categorical).alias("state"),
             "name",
         ),
-        trace.table("graph_launches").select(
+        whole_graphs(trace).select(
             *_COMMON,
             *label("graph", "compute"),
             pl.format("CUDA graph {}", pl.col("graph_id").cast(pl.String).fill_null("?"))
@@ -71,6 +71,18 @@ def _device_ops(trace: Trace) -> pl.DataFrame:
         with_gpu(pl.concat(parts), trace)
         .sort("gpu", "start_ns", maintain_order=True)
         .select("gpu", "global_pid", "pid", *_LANE[1:], *_COMMON[4:], "op", "state", "name")
+    )
+
+
+def whole_graphs(trace: Trace) -> pl.DataFrame:
+    """The rows of `graph_launches` whose node kernels have no rows of their own: with both, the
+    two granularities would count the same work twice."""
+    graphs = trace.table("graph_launches")
+    if graphs.height == 0:
+        return graphs
+    nodes = trace.table("kernels").filter(pl.col("graph_node_id").is_not_null())
+    return graphs.join(
+        nodes, on=["global_pid", "correlation_id"], how="anti", maintain_order="left"
     )
 
 

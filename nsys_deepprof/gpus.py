@@ -6,6 +6,7 @@ GPUs, unless a table of the export says otherwise; two processes that share a GP
 
 from __future__ import annotations
 
+from itertools import count
 from typing import TYPE_CHECKING
 
 import polars as pl
@@ -38,7 +39,7 @@ def gpu_table(devices: pl.DataFrame, read: Callable[[str], pl.DataFrame]) -> pl.
     `devices` has the distinct `global_pid`, `device_id` of all device rows; `read(name)` gives the
     rows of a query of `sql/`. The number `gpu` is, in this order: the physical id where the
     export maps (pid, CUDA ordinal) to it; the CUDA ordinal where it names one GPU only; else a
-    number counted over (process, ordinal). Schema: `SCHEMA`; name and properties are null where
+    number counted over what is left. Schema: `SCHEMA`; name and properties are null where
     the export does not tell them.
     """
     found = (
@@ -59,29 +60,46 @@ def gpu_table(devices: pl.DataFrame, read: Callable[[str], pl.DataFrame]) -> pl.
         maintain_order="left",
     )
     properties = _properties(read)
-    mapped = found["gpu_id"].null_count() == 0 and found.height > 0
-    if mapped:
-        found = found.with_columns(pl.col("gpu_id").alias("gpu"))
-        by = "gpu_id"
-    else:
-        shared = found.filter(pl.col("device_id").is_duplicated()).height > 0
-        number = pl.int_range(pl.len(), dtype=pl.Int64) if shared else pl.col("device_id")
-        found = found.with_columns(number.cast(pl.Int64).alias("gpu"))
-        by = "ordinal"
-    keyed = properties.filter(pl.col(by).is_not_null()).unique(by, keep="first")
-    joined = found.join(
-        keyed.drop({"gpu_id", "ordinal"} - {by}),
-        left_on="gpu_id" if mapped else pl.col("device_id").cast(pl.Int64),
-        right_on=by,
-        how="left",
-        maintain_order="left",
-    )
+    numbered = found.with_columns(_numbers(found))
+    known = pl.col("gpu_id").is_not_null()
+    joined = pl.concat(
+        [
+            _described(numbered.filter(known), "gpu_id", properties, "gpu_id"),
+            _described(numbered.filter(~known), "device_id", properties, "ordinal"),
+        ]
+    ).sort("global_pid", "device_id")
     uuid = pl.coalesce(pl.col("map_uuid").replace("", None), pl.col("uuid").replace("", None))
     return joined.with_columns(
         uuid.alias("uuid"),
         pl.col("name").replace("", None),
         pl.col("bus_location").replace("", None),
     ).select(pl.col(name).cast(dtype) for name, dtype in SCHEMA.items())
+
+
+def _numbers(found: pl.DataFrame) -> pl.Series:
+    """The number of each (process, device): a mapped GPU keeps its own, whatever the others get."""
+    mapped, ordinals = found["gpu_id"].to_list(), found["device_id"].to_list()
+    rest = [ordinal for gpu, ordinal in zip(mapped, ordinals, strict=True) if gpu is None]
+    taken = {gpu for gpu in mapped if gpu is not None}
+    telling = len(set(rest)) == len(rest) and taken.isdisjoint(rest)
+    free = iter(rest) if telling else (number for number in count() if number not in taken)
+    numbers = [next(free) if gpu is None else gpu for gpu in mapped]
+    return pl.Series("gpu", numbers, dtype=pl.Int64)
+
+
+def _described(found: pl.DataFrame, by: str, properties: pl.DataFrame, key: str) -> pl.DataFrame:
+    """`found` with the properties whose `key` equals its column `by`; null where there are none."""
+    keyed = (
+        properties.filter(pl.col(key).is_not_null())
+        .unique(key, keep="first")
+        .with_columns(pl.col(key).alias("key"))
+        .drop("gpu_id", "ordinal")
+    )
+    return (
+        found.with_columns(pl.col(by).cast(pl.Int64).alias("key"))
+        .join(keyed, on="key", how="left", maintain_order="left")
+        .drop("key")
+    )
 
 
 def _properties(read: Callable[[str], pl.DataFrame]) -> pl.DataFrame:

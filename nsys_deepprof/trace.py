@@ -203,6 +203,8 @@ def narrow(
     if to_ms is None:
         # The window is half-open: an operation of no length at the very end is inside.
         end_ns += 1
+    # Anything beyond the trace is the same as its ends; the numbers have to stay 64-bit.
+    start_ns, end_ns = max(start_ns, first_ns), min(end_ns, last_ns + 1)
     if end_ns <= start_ns or start_ns > last_ns or end_ns <= first_ns:
         length_ms = (last_ns - first_ns) / 1e6
         raise UsageError(

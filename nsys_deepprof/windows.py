@@ -85,12 +85,17 @@ def _projected(trace: Trace, ranges: pl.DataFrame) -> pl.DataFrame:
     opened = (
         ranges.sort("start_ns")
         .with_row_index("range")
-        .select("range", "global_tid", "start_ns", pl.col("end_ns").alias("range_end_ns"))
-        # A range inside another of its name adds nothing, and would hide the outer one below.
-        .filter(
-            pl.col("range_end_ns")
-            > pl.col("range_end_ns").cum_max().shift(1).over("global_tid").fill_null(-(2**63))
+        # Ranges of one name and thread that overlap are one: below, a call belongs to one only.
+        .with_columns(pl.col("end_ns").cum_max().shift(1).over("global_tid").alias("reach_ns"))
+        .with_columns(
+            (pl.col("start_ns") >= pl.col("reach_ns").fill_null(pl.col("start_ns")))
+            .cum_sum()
+            .over("global_tid")
+            .alias("merged")
         )
+        .group_by("global_tid", "merged", maintain_order=True)
+        .agg(pl.col("range", "start_ns").first(), pl.col("end_ns").max().alias("range_end_ns"))
+        .select("range", "global_tid", "start_ns", "range_end_ns")
     )
     inside = (
         calls.select("start_ns", "global_tid", "correlation_id")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 import polars as pl
 
-from nsys_deepprof.device import communication_names, with_gpu
+from nsys_deepprof.device import communication_names, whole_graphs, with_gpu
 from nsys_deepprof.ids import lane_label
 from nsys_deepprof.mining.sequence import Sequence, make_sequence
 from nsys_deepprof.signatures import signature
@@ -88,11 +88,8 @@ def _rows(trace: Trace, symbols: Symbols, with_copies: bool) -> pl.DataFrame:
         kernels = kernels.join(distinct, on=_SIZES, how="left", maintain_order="left")
         shape = pl.col("shape").cast(pl.Int32)
     parts = [kernels.select(*_COLUMNS[:7], shape.alias("shape"), pl.lit(True).alias("is_kernel"))]
-    graphs = trace.table("graph_launches")
-    if graphs.height:
-        # Where node kernels were traced, the whole graph would count their time twice.
-        nodes = kernels.filter(pl.col("graph_node_id").is_not_null())
-        whole = graphs.join(nodes, on=["global_pid", "correlation_id"], how="anti")
+    whole = whole_graphs(trace)
+    if whole.height:
         label = pl.format("CUDA graph {}", pl.col("graph_id").cast(pl.String).fill_null("?"))
         parts.append(_plain(whole, label, is_kernel=True))
     if with_copies:

@@ -8,6 +8,7 @@ import polars as pl
 
 from nsys_deepprof import host, intervals
 from nsys_deepprof.derived import DEVICE_TABLES
+from nsys_deepprof.device import whole_graphs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -39,21 +40,21 @@ def _warnings(trace: Trace) -> Iterator[str]:
             f"Schema version {schema} is newer than this tool knows: "
             "columns may have changed their meaning."
         )
-    if not any(trace.table(t).height for t in DEVICE_TABLES):
-        return
-    graphs = trace.table("graph_launches").height
-    if graphs:
-        yield (
-            f"{graphs:,} CUDA-graph launches were traced as a whole: the kernels inside them were "
-            "not recorded, and idle time inside a graph is unknown "
-            "(capture with --cuda-graph-trace=node to see them)."
-        )
     for table in (*DEVICE_TABLES, "api_calls"):
         facts = trace.facts(table)
         lost = sum(facts.dropped.values())
         if facts.source_rows and lost / facts.source_rows > DROPPED_SHARE:
             reasons = ", ".join(f"{n:,} {r.replace('_', ' ')}" for r, n in facts.dropped.items())
             yield f"{lost:,} of {facts.source_rows:,} rows of {table} were dropped: {reasons}."
+    if not any(trace.table(t).height for t in DEVICE_TABLES):
+        return
+    graphs = whole_graphs(trace).height
+    if graphs:
+        yield (
+            f"{graphs:,} CUDA-graph launches were traced as a whole: the kernels inside them were "
+            "not recorded, and idle time inside a graph is unknown "
+            "(capture with --cuda-graph-trace=node to see them)."
+        )
     if not trace.has("api_calls"):
         yield "No CUDA API calls were traced: the causes of idle gaps are unknown."
     elif not trace.has("os_calls"):

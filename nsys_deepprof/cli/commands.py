@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from nsys_deepprof.cli.options import Format
+from nsys_deepprof.errors import UsageError
 
 if TYPE_CHECKING:
     from nsys_deepprof.result import Result
@@ -113,10 +114,22 @@ def open_run(run: str, options: dict[str, Any]) -> "Trace":
     )
 
 
+_LARGEST = 1e15
+"""Above any time or rate that an option can mean; times have to stay 64-bit integers of ns."""
+
+
+def _check_numbers(options: dict[str, Any]) -> None:
+    for name, value in options.items():
+        if isinstance(value, float) and not abs(value) <= _LARGEST:
+            option = "--" + name.removesuffix("_ms").replace("_", "-")
+            raise UsageError(f"{option} {value}", "not a number that means anything here")
+
+
 def windowed(command: Callable[..., None]) -> Callable[..., None]:
     """A command of (trace, run, ...) as one of (RUN, ..., window options)."""
 
     def call(run: str, **options: Any) -> None:
+        _check_numbers(options)
         trace = open_run(run, options)
         command(trace, run, **options)
 
@@ -156,6 +169,7 @@ def _table(analysis: Callable[..., "Result"], arguments: dict[str, Any]) -> Call
     def call(**options: Any) -> None:
         from nsys_deepprof.cli.writing import write
 
+        _check_numbers(options)
         given = [_runs(options.pop(name)) for name in arguments]
         chosen = {p.name: options.pop(p.name) for p in _parameters(_window_options)}
         rows = {p.name: options.pop(p.name) for p in _parameters(_row_options)}

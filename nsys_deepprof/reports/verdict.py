@@ -26,6 +26,8 @@ def verdict(findings: Result) -> str:
     if facts["status"] == "no_gpu_activity":
         return "This capture holds no GPU activity: there is nothing to judge."
     wall_ns = facts["wall_ns"]
+    if not wall_ns:
+        return "All GPU work of this capture begins and ends at one instant: nothing to judge."
     parts = sorted(((facts[key], words) for key, words in _NAMES.items()), reverse=True)
     said = [
         f"{format_share(part_ns / wall_ns)} {words}"
