@@ -84,6 +84,8 @@ def convert(
     out = Path(target) if target is not None else default_target(run)
     if os.path.realpath(out) == os.path.realpath(run):
         raise OutputError(out, "the target is the input itself", "name another with -o")
+    if not _is_utf8(out):
+        raise OutputError(out, "a Parquet file needs a path in UTF-8", "name another with -o")
     with ThreadPoolExecutor(1) as pool:
         # All bytes are read once more for their digest: beside the conversion, not before it.
         identity = pool.submit(source.identity)
@@ -110,6 +112,8 @@ def open_dataset(path: Path) -> Trace:
 
     Raises InputError when `path` is none, is damaged, or is of another dataset version.
     """
+    if not _is_utf8(path):
+        raise InputError(path, "a Parquet file needs a path in UTF-8", "rename it")
     manifest = read_manifest(path)
     version = manifest.get("dataset_version")
     if version != DATASET_VERSION:
@@ -136,6 +140,14 @@ def open_dataset(path: Path) -> Trace:
         return frame, facts[name]
 
     return Trace(source=source_name, capture=capture, load=load)
+
+
+def _is_utf8(path: Path) -> bool:
+    try:
+        str(path).encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def read_manifest(path: Path) -> dict[str, Any]:

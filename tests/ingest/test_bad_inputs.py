@@ -14,7 +14,7 @@ import pytest
 
 from fixtures.builder import KERNEL, Export
 from nsys_deepprof.dataset import convert
-from nsys_deepprof.errors import InputError
+from nsys_deepprof.errors import InputError, OutputError
 from nsys_deepprof.sources import open_source
 from nsys_deepprof.sources import sqlite as sqlite_source
 from nsys_deepprof.trace import TABLES, open_trace
@@ -170,7 +170,13 @@ def test_absurd_file_names(tmp_path: Path, name: str) -> None:
 def test_a_file_name_that_is_not_utf8(tmp_path: Path) -> None:
     path = tmp_path / os.fsdecode(b"a\xff.sqlite")
     good(path)
-    done = convert(path)
+    with pytest.raises(OutputError, match="path in UTF-8"):
+        convert(path)
+    done = convert(path, tmp_path / "out.deepprof")
+    done.path.rename(path.with_suffix(".deepprof"))
+    with pytest.raises(InputError, match="path in UTF-8"):
+        open_trace(path.with_suffix(".deepprof"))
+    path.with_suffix(".deepprof").rename(done.path)
     assert open_trace(done.path).table("kernels").equals(open_trace(path).table("kernels"))
     manifest = json.loads((done.path / "manifest.json").read_text(encoding="utf-8"))
     assert manifest["source"]["name"] == "a\ufffd.sqlite"
