@@ -10,12 +10,13 @@ from nsys_deepprof.reports.preamble import MAX_NEST, preamble
 from nsys_deepprof.result import Result
 
 
-def lines(command: str, **extra: Any) -> list[str]:
-    return preamble(Result(command, pl.DataFrame(), extra))
+def lines(command: str, *, gpus: tuple[int, ...] = (), **extra: Any) -> list[str]:
+    return preamble(Result(command, pl.DataFrame({"gpu": gpus}), extra))
 
 
 def lanes(*nests: str) -> pl.DataFrame:
-    return pl.DataFrame({"lane": [f"lane {n}" for n in range(len(nests))], "nest": nests})
+    names = [f"lane {n}" for n in range(len(nests))]
+    return pl.DataFrame({"lane": names, "gpu": [0] * len(nests), "nest": nests})
 
 
 def test_loop_nests_by_lane() -> None:
@@ -28,17 +29,20 @@ def test_loop_nests_by_lane() -> None:
 def test_iterations_are_summed_up() -> None:
     found = pl.DataFrame(
         {
-            "lane": ["a", "b", "c"],
-            "nest": ["(5)x20", "(7)x20", "(1)x9"],
-            "iterations": [20, 20, 0],
-            "median_ns": [1_500_000.0, 2_000_000.0, None],
-            "outliers": [2, 0, None],
+            "lane": ["a", "b", "c", "d"],
+            "gpu": [0, 0, 0, 1],
+            "nest": ["(5)x20", "(7)x20", "(1)x9", "(1)x111"],
+            "iterations": [20, 20, 0, 111],
+            "median_ns": [1_500_000.0, 2_000_000.0, None, 1_000.0],
+            "outliers": [2, 0, None, 0],
         }
     )
-    assert lines("iterations", lanes=found) == [
+    # GPU 1 has no iterations: what repeats beside its main lane is not called one.
+    assert lines("iterations", gpus=(0, 0), lanes=found) == [
         "a: 20 iterations, median 1.50 ms, 2 slow; loop nest (5)x20",
         "b: 20 iterations, median 2.00 ms; loop nest (7)x20",
         "c: loop nest (1)x9",
+        "d: 111 turns, median 1.00 µs; loop nest (1)x111",
     ]
 
 
