@@ -57,8 +57,10 @@ def verdict(path: Path) -> str:
 def _tables(run: Path) -> tuple[dict[str, pl.DataFrame], str]:
     def read() -> dict[str, pl.DataFrame]:
         trace = open_trace(run)
+        # In the order of a conversion: a file with several faults then ends at the same one.
+        tables = {table: trace.table(table) for table in TABLES}
         info(trace)
-        return {table: trace.table(table) for table in TABLES}
+        return tables
 
     tables, complaint = _attempt(read)
     return tables or {}, complaint
