@@ -141,7 +141,8 @@ def _alike(windows: Windows, start: int, period: int) -> NDArray[np.bool_]:
     row = WINDOW_LENGTHS.index(length)
     begins = _template_codes(windows, row, start, period)[0] >= 0
     alike = begins.copy()
-    alike[length - 1 :] |= begins[: len(begins) - length + 1]
+    # Windows as long as the template's may be longer than the whole sequence.
+    alike[length - 1 :] |= begins[: max(len(begins) - length + 1, 0)]
     return alike
 
 
