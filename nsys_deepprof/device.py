@@ -10,9 +10,14 @@ import polars as pl
 from nsys_deepprof.ids import pid_of
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from nsys_deepprof.trace import Trace
 
 COMMUNICATION_PREFIXES = ("nccl", "nvshmem")
+
+# Beyond so many pairs of process and device a join is the faster way to number GPUs.
+MAX_COMPARED_GPUS = 16
 
 _LANE = ["global_pid", "device_id", "context_id", "stream_id"]
 _COMMON = [*_LANE, "start_ns", "end_ns", "correlation_id"]
@@ -67,10 +72,8 @@ def _device_ops(trace: Trace) -> pl.DataFrame:
             pl.lit("Memset", pl.Categorical).alias("name"),
         ),
     ]
-    return (
-        with_gpu(pl.concat(parts), trace)
-        .sort("gpu", "start_ns", maintain_order=True)
-        .select("gpu", "global_pid", "pid", *_LANE[1:], *_COMMON[4:], "op", "state", "name")
+    return in_gpu_order(with_gpu(pl.concat(parts), trace)).select(
+        "gpu", "global_pid", "pid", *_LANE[1:], *_COMMON[4:], "op", "state", "name"
     )
 
 
@@ -89,13 +92,44 @@ def whole_graphs(trace: Trace) -> pl.DataFrame:
 def with_gpu(frame: pl.DataFrame, trace: Trace) -> pl.DataFrame:
     """`frame` (with global_pid, device_id) plus the columns gpu and pid; order is kept."""
     known = trace.table("gpus").select("global_pid", "device_id", "gpu")
-    return frame.join(
-        known,
-        on=["global_pid", "device_id"],
-        how="left",
-        nulls_equal=True,
-        maintain_order="left",
-    ).with_columns(pid_of(pl.col("global_pid")).alias("pid"))
+    if known.height > MAX_COMPARED_GPUS:
+        frame = frame.join(
+            known,
+            on=["global_pid", "device_id"],
+            how="left",
+            nulls_equal=True,
+            maintain_order="left",
+        )
+    else:
+        # A few comparisons of whole columns take a tenth of the time of a join.
+        number = pl.lit(None, pl.Int64)
+        for process, device, gpu in known.iter_rows():
+            here = pl.col("global_pid").eq_missing(process) & pl.col("device_id").eq_missing(device)
+            number = pl.when(here).then(pl.lit(gpu, pl.Int64)).otherwise(number)
+        frame = frame.with_columns(number.alias("gpu"))
+    return frame.with_columns(pid_of(pl.col("global_pid")).alias("pid"))
+
+
+def in_gpu_order(frame: pl.DataFrame) -> pl.DataFrame:
+    """`frame` sorted by (gpu, start_ns); rows that are equal in both keep their order.
+
+    What is sorted by start already, or has one GPU only, is not sorted again: most frames are.
+    """
+    if not frame["start_ns"].is_sorted():
+        frame = frame.sort("start_ns", maintain_order=True)
+    gpus = frame["gpu"].unique().sort()
+    if len(gpus) < 2:
+        return frame
+    return pl.concat(frame.filter(pl.col("gpu").eq_missing(gpu)) for gpu in gpus)
+
+
+def by_gpu(frame: pl.DataFrame) -> Iterator[tuple[int, pl.DataFrame]]:
+    """The rows of each GPU of a frame sorted by gpu, without copying them."""
+    first = 0
+    for gpu, rows in frame["gpu"].rle().struct.unnest().select("value", "len").iter_rows():
+        if gpu is not None:
+            yield gpu, frame.slice(first, rows)
+        first += rows
 
 
 def communication_names(names: pl.Series, patterns: tuple[str, ...] = ()) -> pl.Series:

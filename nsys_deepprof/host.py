@@ -10,7 +10,7 @@ import polars as pl
 
 from nsys_deepprof import intervals
 from nsys_deepprof.cuda_api import with_classes
-from nsys_deepprof.device import device_ops, with_gpu
+from nsys_deepprof.device import device_ops, in_gpu_order, with_gpu
 from nsys_deepprof.ids import global_pid_of
 
 if TYPE_CHECKING:
@@ -139,7 +139,7 @@ _OP_OF_TABLE = {"kernels": "kernel", "memcpys": "memcpy", "memsets": "memset"}
 def with_calls(trace: Trace, table: str) -> pl.DataFrame:
     """The rows of `kernels`, `memcpys` or `memsets`, sorted by (gpu, start_ns), plus gpu, pid and
     the columns of `issuing_calls`."""
-    rows = with_gpu(trace.table(table), trace).sort("gpu", "start_ns", maintain_order=True)
+    rows = in_gpu_order(with_gpu(trace.table(table), trace))
     # device_ops holds the same rows in the same order, among others.
     mine = device_ops(trace)["op"].cast(pl.String) == _OP_OF_TABLE[table]
     return rows.hstack(issuing_calls(trace).filter(mine))
@@ -160,11 +160,8 @@ class HostThread:
 
     def split(self, starts_ns: Ints, ends_ns: Ints) -> dict[str, Ints]:
         """For each interval, the ns in each activity and, as `host_ns`, in none: they add up."""
-        covered = [intervals.covered_between(layer, starts_ns, ends_ns) for layer in self.layers]
-        below = [np.zeros_like(starts_ns), *covered]
-        parts = {f"{a}_ns": covered[k] - below[k] for k, a in enumerate(ACTIVITIES)}
-        parts["host_ns"] = ends_ns - starts_ns - covered[-1]
-        return parts
+        parts = intervals.layer_lengths(self.layers, starts_ns, ends_ns)
+        return dict(zip((*(f"{a}_ns" for a in ACTIVITIES), "host_ns"), parts, strict=True))
 
     def last_wait(self, begun_before_ns: Ints, ended_from_ns: Ints, ended_by_ns: Ints) -> Ints:
         """For each query, the row of `waits` that ends last in [ended_from, ended_by] among those
@@ -233,16 +230,10 @@ def _host_thread(calls: pl.DataFrame, profiler: pl.DataFrame, system: pl.DataFra
         system,
     )
     rows = tuple(part.select("start_ns", "end_ns", "name") for part in of_activity)
-    layers: list[Intervals] = []
-    below = intervals.EMPTY
-    for part in rows:
-        starts, ends = part["start_ns"].to_numpy(), part["end_ns"].to_numpy()
-        if len(starts):
-            below = intervals.union(
-                np.concatenate((below[0], starts)), np.concatenate((below[1], ends))
-            )
-        layers.append(below)
-    return HostThread(tuple(layers), rows, rows[0].sort("end_ns", maintain_order=True))
+    layers = intervals.stacked(
+        (part["start_ns"].to_numpy(), part["end_ns"].to_numpy()) for part in rows
+    )
+    return HostThread(layers, rows, rows[0].sort("end_ns", maintain_order=True))
 
 
 def innermost_ranges(trace: Trace, tids: pl.Series, times_ns: pl.Series) -> pl.Series:

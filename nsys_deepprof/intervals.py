@@ -6,10 +6,13 @@ members neither overlap nor touch; `union` makes one.
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
 
 Ints: TypeAlias = npt.NDArray[np.int64]
 Intervals: TypeAlias = tuple[Ints, Ints]
@@ -31,6 +34,34 @@ def union(starts: Ints, ends: Ints) -> Intervals:
     first = np.concatenate(([True], starts[1:] > reach[:-1]))
     last = np.concatenate((first[1:], [True]))
     return starts[first], reach[last]
+
+
+def stacked(sets: Iterable[Intervals]) -> tuple[Intervals, ...]:
+    """For each of `sets`, the disjoint set of points in it or in any before it.
+
+    With sets in order of precedence, `layer_lengths` of the result splits any time among them.
+    """
+    layers: list[Intervals] = []
+    below = EMPTY
+    for starts, ends in sets:
+        # A set of nothing adds nothing: the layer below is shared, and not copied.
+        if len(starts):
+            below = union(np.concatenate((below[0], starts)), np.concatenate((below[1], ends)))
+        layers.append(below)
+    return tuple(layers)
+
+
+def layer_lengths(layers: Sequence[Intervals], starts: Ints, ends: Ints) -> list[Ints]:
+    """For each interval, the length in each of the layers of `stacked` and not in the one below;
+    last, the length outside of all. They add up to the interval."""
+    parts: list[Ints] = []
+    below, lower = EMPTY, np.zeros_like(starts)
+    for layer in layers:
+        # The same object: nothing of this set was there to add.
+        covered = lower if layer is below else covered_between(layer, starts, ends)
+        parts.append(covered - lower)
+        below, lower = layer, covered
+    return [*parts, ends - starts - lower]
 
 
 def covered_before(disjoint: Intervals, points: Ints) -> Ints:

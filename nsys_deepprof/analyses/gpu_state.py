@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 
 from nsys_deepprof import intervals
-from nsys_deepprof.device import device_ops
+from nsys_deepprof.device import by_gpu, device_ops
 
 if TYPE_CHECKING:
     from nsys_deepprof.intervals import Intervals, Ints
@@ -46,11 +46,8 @@ class GpuStates:
 
     def split(self, starts_ns: Ints, ends_ns: Ints) -> dict[str, Ints]:
         """For each interval, the ns in each state: keys are `STATE_COLUMNS`; they add up."""
-        covered = [intervals.covered_between(layer, starts_ns, ends_ns) for layer in self.layers]
-        below = [np.zeros_like(starts_ns), *covered]
-        parts = {f"{s}_ns": covered[k] - below[k] for k, s in enumerate(STATES)}
-        parts["idle_ns"] = ends_ns - starts_ns - covered[-1]
-        return parts
+        parts = intervals.layer_lengths(self.layers, starts_ns, ends_ns)
+        return dict(zip(STATE_COLUMNS, parts, strict=True))
 
 
 def gpu_states(trace: Trace) -> dict[int, GpuStates]:
@@ -78,20 +75,13 @@ def analysed_windows(trace: Trace) -> dict[int, Intervals]:
 
 def _gpu_states(trace: Trace) -> dict[int, GpuStates]:
     result: dict[int, GpuStates] = {}
-    ops = device_ops(trace).select("gpu", "state", "start_ns", "end_ns")
-    for (gpu,), mine in ops.group_by("gpu", maintain_order=True):
-        state = mine["state"].cast(pl.String)
+    for gpu, mine in by_gpu(device_ops(trace)):
         starts, ends = mine["start_ns"].to_numpy(), mine["end_ns"].to_numpy()
-        layers: list[Intervals] = []
-        for name in STATES:
-            chosen = (state == name).to_numpy()
-            alone = intervals.union(starts[chosen], ends[chosen])
-            below = layers[-1] if layers else intervals.EMPTY
-            layers.append(
-                intervals.union(
-                    np.concatenate((below[0], alone[0])), np.concatenate((below[1], alone[1]))
-                )
-            )
-        assert isinstance(gpu, int)
-        result[gpu] = GpuStates(gpu, (int(starts.min()), int(ends.max())), tuple(layers))
+        here = (mine["state"] == state for state in STATES)
+        chosen = (
+            (starts, ends) if mask.all() else (starts[rows := mask.to_numpy()], ends[rows])
+            for mask in here
+        )
+        layers = intervals.stacked(chosen)
+        result[gpu] = GpuStates(gpu, (int(starts.min()), int(ends.max())), layers)
     return result

@@ -68,15 +68,24 @@ def _lanes(trace: Trace, symbols: Symbols, with_copies: bool) -> list[Lane]:
         names, rows = _by_signature(names, rows)
     comm = set(communication_names(pl.Series("name", names), trace.comm_patterns).to_list())
     is_comm = np.array([name in comm for name in names], bool)
-    grouped = (
-        rows.group_by(_SOURCE_KEYS, maintain_order=True)
-        .agg("start_ns", "end_ns", "code", "shape", "is_kernel")
-        .filter(pl.col("is_kernel").list.any() & pl.col("stream_id").is_not_null())
-    )
-    described = with_gpu(grouped, trace).with_columns(lane_label().alias("lane"))
     shapes = _shape_texts(trace) if symbols == "shapes" else []
-    found = [_lane(row, names, is_comm, shapes) for row in described.iter_slices(1)]
+    found = [
+        _lane(trace, part, names, is_comm, shapes)
+        for part in _by_lane(rows)
+        if part["stream_id"][0] is not None and part["is_kernel"].any()
+    ]
     return sorted(found, key=lambda lane: (-len(lane.sequence), lane.label))
+
+
+def _by_lane(rows: pl.DataFrame) -> list[pl.DataFrame]:
+    """The rows of each lane, in the order of their first rows."""
+    if rows.height == 0:
+        return []
+    # A key that has one value only costs time and parts nothing.
+    varying = [
+        key for key in _SOURCE_KEYS if rows[key].null_count() or rows[key].min() != rows[key].max()
+    ]
+    return rows.partition_by(varying, maintain_order=True) if varying else [rows]
 
 
 def _rows(trace: Trace, symbols: Symbols, with_copies: bool) -> pl.DataFrame:
@@ -132,21 +141,22 @@ def _by_signature(names: list[str], rows: pl.DataFrame) -> tuple[list[str], pl.D
 
 
 def _lane(
-    row: pl.DataFrame,
+    trace: Trace,
+    rows: pl.DataFrame,
     names: list[str],
     is_comm: np.ndarray[tuple[int], np.dtype[np.bool_]],
     shapes: list[str],
 ) -> Lane:
     columns = {
-        name: row[name].explode().to_numpy()
-        for name in ("start_ns", "end_ns", "code", "shape", "is_kernel")
+        name: rows[name].to_numpy() for name in ("start_ns", "end_ns", "code", "shape", "is_kernel")
     }
     codes = columns["code"].astype(np.int32)
     computing = columns["is_kernel"] & ~is_comm[codes]
     compute_ns = int((columns["end_ns"] - columns["start_ns"])[computing].sum())
     if shapes:
         codes, names = _with_shapes(codes, columns["shape"], names, shapes)
-    key = row.select(*KEYS, "lane").row(0, named=True)
+    first = with_gpu(rows.head(1).select(_SOURCE_KEYS), trace)
+    key = first.select(*KEYS, lane_label().alias("lane")).row(0, named=True)
     return Lane(
         label=key["lane"],
         gpu=key["gpu"],
