@@ -61,7 +61,7 @@ COPIES = st.lists(
         Copy,
         st.integers(1, 150),
         st.integers(0, 20),
-        st.one_of(st.none(), st.tuples(st.integers(0, 150), st.integers(0, 20))),
+        st.one_of(st.none(), st.tuples(st.integers(1, 150), st.integers(0, 20))),
         st.sampled_from(COPY_CALLS),
         st.integers(1, 2),
         st.sampled_from(KINDS),
@@ -75,7 +75,7 @@ COPIES = st.lists(
 Call = tuple[int, int, int, str]
 CALLS = st.lists(
     st.tuples(
-        st.integers(0, 180), st.integers(0, 40), st.integers(1, 2), st.sampled_from([*OTHER_CALLS])
+        st.integers(1, 180), st.integers(0, 40), st.integers(1, 2), st.sampled_from([*OTHER_CALLS])
     ),
     max_size=8,
 )
