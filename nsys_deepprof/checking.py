@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from nsys_deepprof.analyses.context import with_context
 from nsys_deepprof.errors import InputError, UsageError
 from nsys_deepprof.metrics import check_metric, metric_values
 from nsys_deepprof.result import Result
@@ -92,6 +93,7 @@ def read_rules(path: Path) -> list[Rule]:
     raise InputError(path, "no rules", "write rules = ['idle_share<0.1', ...] or a table of them")
 
 
+@with_context
 def check(trace: Trace, rules: Sequence[Rule | str]) -> Result:
     """One row per rule, in order: whether it holds, and by how much it fails.
 

@@ -109,12 +109,21 @@ def clip(disjoint: Intervals, start: int, end: int) -> Intervals:
 
 def intersect(first: Intervals, second: Intervals) -> Intervals:
     """The disjoint set of points in both disjoint sets."""
-    edges = np.unique(np.concatenate((*first, *second)))
-    if len(edges) < 2:
-        return EMPTY
-    starts, ends = edges[:-1], edges[1:]
-    inside = covering(first, starts) & covering(second, starts)
-    return union(starts[inside], ends[inside])
+    (a_starts, a_ends), (b_starts, b_ends) = first, second
+    # A piece begins where one set does inside the other. An edge of both counts for `first`: those
+    # of `second` have to be inside on either side. Ends likewise.
+    starts = (
+        a_starts[covering(second, a_starts)],
+        b_starts[covering(first, b_starts - 1) & covering(first, b_starts)],
+    )
+    ends = (
+        a_ends[covering(second, a_ends - 1)],
+        b_ends[covering(first, b_ends - 1) & covering(first, b_ends)],
+    )
+    # Two sorted runs each: a stable sort merges them.
+    return np.sort(np.concatenate(starts), kind="stable"), np.sort(
+        np.concatenate(ends), kind="stable"
+    )
 
 
 def covering(disjoint: Intervals, points: Ints) -> npt.NDArray[np.bool_]:

@@ -66,7 +66,7 @@ def analysed_windows(trace: Trace) -> dict[int, Intervals]:
         if trace.windows is not None:
             chosen = trace.windows.filter(pl.col("gpu") == gpu)
             asked = (chosen["start_ns"].to_numpy(), chosen["end_ns"].to_numpy())
-            whole = intervals.intersect(whole, asked)
+            whole = intervals.intersect(intervals.union(*whole), asked)
             if len(whole[0]) == 0:
                 continue
         result[gpu] = whole

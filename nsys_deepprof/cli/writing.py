@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import sys
-import tempfile
 import zlib
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from nsys_deepprof.atomic import new_file
 from nsys_deepprof.cli.options import Format
 from nsys_deepprof.errors import OutputError, UsageError
 
@@ -43,11 +44,8 @@ def write(
     `runs` are the inputs, which are never written over.
     """
     source = ", ".join(trace.source for trace in traces)
-    extra = {"warnings": _warnings(traces), **result.extra}
-    windows = [trace.windows for trace in traces if trace.windows is not None]
-    if windows:
-        extra["analysed_windows"] = windows[0] if len(traces) == 1 else windows
-    result = replace(result, extra=extra)
+    if len(traces) > 1:
+        result = replace(result, extra={**_context(traces), **result.extra})
     asked = limit
     if limit is None:
         limit = SCREENFUL if format_ is Format.TABLE else 0
@@ -101,12 +99,13 @@ def default_report(run: Path) -> Path:
     return run.with_suffix(".html")
 
 
-def _warnings(traces: Sequence[Trace]) -> list[str]:
+def _context(traces: Sequence[Trace]) -> dict[str, Any]:
+    """What an analysis of one trace says by itself, of several traces together."""
     from nsys_deepprof.analyses.trust import capture_warnings
 
-    if len(traces) == 1:
-        return list(capture_warnings(traces[0]))
-    return [f"{t.source}: {warning}" for t in traces for warning in capture_warnings(t)]
+    warnings = [f"{t.source}: {warning}" for t in traces for warning in capture_warnings(t)]
+    windows = [trace.windows for trace in traces if trace.windows is not None]
+    return {"warnings": warnings, **({"analysed_windows": windows} if windows else {})}
 
 
 def _write_bytes(content: bytes, output: Path | None, keep: Sequence[Path]) -> None:
@@ -130,39 +129,16 @@ def _replace_file(output: Path, pieces: Iterable[bytes], keep: Path | Sequence[P
     inputs = [keep] if isinstance(keep, Path) else keep
     if output.exists() and any(run.exists() and output.samefile(run) for run in inputs):
         raise OutputError(output, "is the input itself", "name another file with -o")
-    if output.exists() and not output.is_file():
-        # A pipe or a device (/dev/stdout) is written in place.
-        _write_in_place(output, pieces)
-        return
+    # A pipe or a device (/dev/stdout) is written in place.
+    whole = output.is_file() or not output.exists()
     try:
-        handle, made = tempfile.mkstemp(prefix=f".{output.name}.", dir=output.parent)
-    except OSError as error:
-        raise _failed(output, error) from error
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.writelines(pieces)
-        umask = os.umask(0)
-        os.umask(umask)
-        os.chmod(made, 0o666 & ~umask)
-        os.replace(made, output)
-    except OSError as error:
-        raise _failed(output, error) from error
-    finally:
-        # Whatever stopped the writing: nothing but the whole file is left.
-        Path(made).unlink(missing_ok=True)
-
-
-def _write_in_place(output: Path, pieces: Iterable[bytes]) -> None:
-    try:
-        with output.open("wb") as file:
+        with new_file(output) if whole else nullcontext(output) as path, path.open("wb") as file:
             file.writelines(pieces)
     except OSError as error:
-        raise _failed(output, error) from error
-
-
-def _failed(output: Path, error: OSError) -> OutputError:
-    reason = (error.strerror or str(error)).lower()
-    return OutputError(output, f"cannot be written: {reason}", "check space and permissions")
+        reason = (error.strerror or str(error)).lower()
+        raise OutputError(
+            output, f"cannot be written: {reason}", "check space and permissions"
+        ) from error
 
 
 def _terminal_width() -> int | None:

@@ -49,13 +49,13 @@ def smallest_period(symbols: NDArray[np.int32]) -> int:
     """The least `p > 0` with `symbols[i] == symbols[i + p]` throughout; linear."""
     if not len(symbols):
         return 0
-    border = np.zeros(len(symbols), np.int32)
-    _borders(symbols, border)
-    return len(symbols) - int(border[-1])
+    return len(symbols) - int(borders(symbols)[-1])
 
 
 @compiled
-def _borders(symbols: NDArray[np.int32], border: NDArray[np.int32]) -> None:
+def borders(symbols: NDArray[np.int32]) -> NDArray[np.int32]:
+    """For each prefix, the length of the longest word that both begins and ends it; linear."""
+    border = np.zeros(len(symbols), np.int32)
     k = 0
     for i in range(1, len(symbols)):
         while k and symbols[i] != symbols[k]:
@@ -63,6 +63,7 @@ def _borders(symbols: NDArray[np.int32], border: NDArray[np.int32]) -> None:
         if symbols[i] == symbols[k]:
             k += 1
         border[i] = k
+    return border
 
 
 def pattern_id(body: NDArray[np.int32], names: Items[str]) -> str:

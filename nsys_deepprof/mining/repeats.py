@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .identity import pattern_id, smallest_period
+from .identity import borders, pattern_id, smallest_period
 from .jit import compiled
 from .suffix_tree import SuffixArray, tree_nodes
 
@@ -55,8 +55,7 @@ def occurrences(symbols: NDArray[np.int32], word: NDArray[np.int32]) -> NDArray[
     if not 0 < len(word) <= len(symbols):
         return np.empty(0, np.int64)
     places = np.empty(len(symbols) // len(word), np.int64)
-    border = np.zeros(len(word), np.int32)
-    count = _search(symbols, word, border, places)
+    count = _search(symbols, word, borders(word), places)
     return places[:count].copy()
 
 
@@ -67,13 +66,6 @@ def _search(
     border: NDArray[np.int32],
     places: NDArray[np.int64],
 ) -> int:
-    k = 0
-    for i in range(1, len(word)):
-        while k and word[i] != word[k]:
-            k = border[k - 1]
-        if word[i] == word[k]:
-            k += 1
-        border[i] = k
     count = 0
     k = 0
     for i in range(len(symbols)):

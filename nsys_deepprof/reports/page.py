@@ -23,9 +23,6 @@ if TYPE_CHECKING:
 
     import jinja2
 
-CHART_LIBRARY = "vega.js"
-"""Vega, Vega-Lite and vega-embed as vl-convert bundles them."""
-
 
 def render_page(
     template: str, context: Mapping[str, Any], *, scripts: Sequence[str] = (), style: str = ""
