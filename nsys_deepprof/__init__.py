@@ -31,10 +31,12 @@ if TYPE_CHECKING:
     from nsys_deepprof.dataset import convert
     from nsys_deepprof.errors import DeepProfError, InputError, OutputError, UsageError
     from nsys_deepprof.notebook import charts, report
+    from nsys_deepprof.opening import open_trace
     from nsys_deepprof.reports.perfetto import to_perfetto
     from nsys_deepprof.reports.trace_json import to_trace_json
     from nsys_deepprof.result import Result
-    from nsys_deepprof.trace import Trace, narrow, open_trace
+    from nsys_deepprof.trace import Trace
+    from nsys_deepprof.windows import narrow
 
 __version__ = "0.1.0"
 
@@ -57,8 +59,8 @@ _HOME = {
     "kernels": "analyses.kernels",
     "launches": "analyses.launches",
     "memcpy": "analyses.memcpy",
-    "narrow": "trace",
-    "open_trace": "trace",
+    "narrow": "windows",
+    "open_trace": "opening",
     "patterns": "analyses.patterns",
     "ranks": "analyses.ranks",
     "report": "notebook",

@@ -85,7 +85,7 @@ def train_of_copy(trace: Trace) -> pl.Series:
     A train is `TRAIN_COPIES` or more copies of one kind, in a row on one stream with no other work
     between them, each at most `TRAIN_COPY_NS` long and at most `TRAIN_GAP_NS` after the one before.
     """
-    return trace.once("train_of_copy", lambda: _train_of_copy(trace))
+    return trace.once("train_of_copy", lambda: _train_of_copy(trace), whole_trace=True)
 
 
 def _train_of_copy(trace: Trace) -> pl.Series:

@@ -30,7 +30,7 @@ def device_ops(trace: Trace) -> pl.DataFrame:
     for unified-memory migrations), start_ns, end_ns i64, correlation_id i64, op ('kernel',
     'graph', 'memcpy', 'memset'), state ('compute', 'comm', 'copy', 'memset'), name.
     """
-    return trace.once("device_ops", lambda: _device_ops(trace))
+    return trace.once("device_ops", lambda: _device_ops(trace), whole_trace=True)
 
 
 def _device_ops(trace: Trace) -> pl.DataFrame:

@@ -34,7 +34,7 @@ def api_calls(trace: Trace) -> pl.DataFrame:
     the device has done something (a synchronise, a synchronous copy or memset by name, or an
     asynchronous copy of pageable memory).
     """
-    return trace.once("host.api_calls", lambda: _api_calls(trace))
+    return trace.once("host.api_calls", lambda: _api_calls(trace), whole_trace=True)
 
 
 def _api_calls(trace: Trace) -> pl.DataFrame:
@@ -84,7 +84,7 @@ def issuing_calls(trace: Trace) -> pl.DataFrame:
     Joined on (process, correlation id); where several calls carry one id, the earliest counts.
     Unified-memory migrations have none.
     """
-    return trace.once("host.issuing_calls", lambda: _issuing_calls(trace))
+    return trace.once("host.issuing_calls", lambda: _issuing_calls(trace), whole_trace=True)
 
 
 def _issuing_calls(trace: Trace) -> pl.DataFrame:
@@ -285,4 +285,4 @@ def _ranges_by_thread(trace: Trace) -> dict[object, tuple[pl.DataFrame, Ints]]:
             result[tid] = nested, intervals.larger_before(nested["end_ns"].to_numpy())
         return result
 
-    return trace.once("host.ranges_by_thread", compute)
+    return trace.once("host.ranges_by_thread", compute, whole_trace=True)

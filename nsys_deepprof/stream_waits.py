@@ -27,7 +27,7 @@ def waits_of_ops(trace: Trace) -> pl.DataFrame:
     than the operation before it on its stream, or where the capture has no event rows. Of several
     waits the last one counts.
     """
-    return trace.once("waits_of_ops", lambda: _waits_of_ops(trace))
+    return trace.once("waits_of_ops", lambda: _waits_of_ops(trace), whole_trace=True)
 
 
 def _waits_of_ops(trace: Trace) -> pl.DataFrame:

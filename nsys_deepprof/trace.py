@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
-
-import polars as pl
 
 from nsys_deepprof import derived, extract
 from nsys_deepprof.derived import TIMED_TABLES
-from nsys_deepprof.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
+
+    import polars as pl
 
     from nsys_deepprof.sources import Source
-    from nsys_deepprof.string_ids import StringIds
 
 T = TypeVar("T")
 
@@ -47,10 +43,10 @@ class TableFacts:
 
 @dataclass(frozen=True)
 class Trace:
-    """Frames by name, read when first asked for. Make one with `open_trace`.
+    """Frames by name, read when first asked for. Make one with `opening.open_trace`.
 
     `windows` (columns gpu, start_ns, end_ns; disjoint per GPU) bounds what is analysed: see
-    `narrow`. None is the whole trace.
+    `windows.narrow`. None is the whole trace.
     """
 
     source: str
@@ -62,6 +58,7 @@ class Trace:
         default_factory=dict, repr=False, compare=False
     )
     _results: dict[Any, Any] = field(default_factory=dict, repr=False, compare=False)
+    _whole_results: dict[Any, Any] = field(default_factory=dict, repr=False, compare=False)
 
     def table(self, name: str) -> pl.DataFrame:
         """The whole frame `name`, one of `TABLES`; the README documents their columns."""
@@ -75,16 +72,28 @@ class Trace:
         """Whether the source has the table at all: an empty one counts, an absent one does not."""
         return self.facts(name).source_rows is not None
 
-    def once(self, key: Any, compute: Callable[[], T]) -> T:
-        """`compute()`, kept for the life of this trace: analyses build on each other."""
-        if key not in self._results:
-            self._results[key] = compute()
-        result: T = self._results[key]
+    def once(self, key: Any, compute: Callable[[], T], *, whole_trace: bool = False) -> T:
+        """`compute()`, kept for the life of this trace: analyses build on each other.
+
+        What is of the `whole_trace`, whatever its windows, is kept for `within` other windows too.
+        """
+        results = self._whole_results if whole_trace else self._results
+        if key not in results:
+            results[key] = compute()
+        result: T = results[key]
         return result
+
+    def within(self, windows: pl.DataFrame) -> Trace:
+        """This trace, analysed inside `windows` only."""
+        return replace(self, windows=windows, _results={})
 
     def span_ns(self) -> tuple[int, int]:
         """First start and last end over all timed events; (0, 0) for an empty trace."""
-        return self.once("span_ns", lambda: _span_ns([self.table(t) for t in _SPAN_TABLES]))
+        return self.once(
+            "span_ns",
+            lambda: _span_ns([self.table(t) for t in _SPAN_TABLES]),
+            whole_trace=True,
+        )
 
     def _table(self, name: str) -> tuple[pl.DataFrame, TableFacts]:
         if name not in self._loaded:
@@ -93,66 +102,6 @@ class Trace:
 
 
 _SPAN_TABLES = (*TIMED_TABLES, "nvtx_ranges")
-
-
-def open_trace(
-    run: str | Path,
-    *,
-    comm_patterns: Sequence[str] = (),
-    nsys: str | None = None,
-    message: Callable[[str], None] | None = None,
-) -> Trace:
-    """Open a converted dataset, or any export that `sources.open_source` knows.
-
-    Kernels whose name matches one of the regular expressions `comm_patterns` count as
-    communication too. `nsys` is the program that exports `.nsys-rep` files (default: the one on
-    PATH); what it says goes to `message`. Reads no event before it is asked for. Raises InputError
-    where the input cannot be used, UsageError for a pattern that is no regular expression.
-    """
-    from nsys_deepprof import dataset, sources
-
-    for pattern in comm_patterns:
-        try:
-            re.compile(pattern)
-        except re.error as error:
-            raise UsageError(f"--comm {pattern}", f"not a regular expression: {error}") from error
-    if dataset.is_dataset(Path(run)):
-        trace = dataset.open_dataset(Path(run))
-    else:
-        trace = trace_of_source(sources.open_source(run, nsys=nsys, message=message), str(run))
-    return replace(trace, comm_patterns=tuple(comm_patterns))
-
-
-def trace_of_source(source: Source, name: str) -> Trace:
-    """A trace over a source's own tables."""
-    known: list[tuple[StringIds, list[extract.Skip]]] = []
-
-    def strings() -> tuple[StringIds, list[extract.Skip]]:
-        if not known:
-            known.append(extract.read_strings(source))
-        return known[0]
-
-    def load(table: str) -> tuple[pl.DataFrame, TableFacts]:
-        texts, no_texts = strings()
-
-        def scan(other: str) -> pl.LazyFrame:
-            return (got.frame if other == table else trace.table(other)).lazy()
-
-        if table in derived.DESCRIPTIONS:
-            frame, skipped = derived.describe(table, source, texts, scan)
-            return frame, TableFacts(frame.height, {}, tuple(skipped))
-        got = extract.read_events(source, table, texts)
-        finish = derived.finisher(table, scan)
-        if finish is not None:
-            finished = finish(got.frame)
-            got.dropped["no_device"] += got.frame.height - finished.height
-            got.frame = finished
-        if table == "kernels":
-            got.skipped += no_texts
-        return got.frame, table_facts(got)
-
-    trace = Trace(source=name, capture=read_capture(source), load=load)
-    return trace
 
 
 def table_facts(tally: extract.Tally) -> TableFacts:
@@ -173,54 +122,6 @@ def read_capture(source: Source) -> Capture:
         start_utc_ns=_first(start["utc_epoch_ns"]),
         duration_ns=_first(length["duration_ns"]),
     )
-
-
-def narrow(
-    trace: Trace,
-    *,
-    from_ms: float | None = None,
-    to_ms: float | None = None,
-    nvtx: str | None = None,
-    gpus: Sequence[int] | None = None,
-) -> Trace:
-    """The same trace, analysed only inside a window, and only on some GPUs.
-
-    `from_ms`, `to_ms` count from the trace's first event. `nvtx` keeps the time of the ranges of
-    exactly that name, projected onto each GPU: from the first start to the last end of the work
-    launched by the range's thread while the range was open (work runs later than its launch).
-    Where launches are unknown the range's own host time is taken.
-
-    Times that add up (states, gaps) are clipped to the window; an operation belongs to the window
-    in which it starts. Raises UsageError when nothing is left.
-    """
-    if from_ms is None and to_ms is None and nvtx is None and gpus is None:
-        return trace
-    from nsys_deepprof.windows import nvtx_windows, time_windows
-
-    first_ns, last_ns = trace.span_ns()
-    start_ns = first_ns if from_ms is None else first_ns + round(from_ms * 1e6)
-    end_ns = last_ns if to_ms is None else first_ns + round(to_ms * 1e6)
-    if to_ms is None:
-        # The window is half-open: an operation of no length at the very end is inside.
-        end_ns += 1
-    # Anything beyond the trace is the same as its ends; the numbers have to stay 64-bit.
-    start_ns, end_ns = max(start_ns, first_ns), min(end_ns, last_ns + 1)
-    if end_ns <= start_ns or start_ns > last_ns or end_ns <= first_ns:
-        length_ms = (last_ns - first_ns) / 1e6
-        raise UsageError(
-            "--from/--to", f"selects nothing: the trace runs from 0 to {length_ms:.3f} ms"
-        )
-    windows = time_windows(trace, start_ns, end_ns)
-    if gpus is not None:
-        present = windows["gpu"].to_list()
-        absent = [gpu for gpu in gpus if gpu not in present]
-        if absent:
-            here = ", ".join(map(str, present)) or "none"
-            raise UsageError(f"--gpu {absent[0]}", f"no such GPU in this trace (there: {here})")
-        windows = windows.filter(pl.col("gpu").is_in(gpus))
-    if nvtx is not None:
-        windows = nvtx_windows(trace, nvtx, windows)
-    return replace(trace, windows=windows, _results={"span_ns": (first_ns, last_ns)})
 
 
 def _first(column: pl.Series) -> int | None:

@@ -13,9 +13,57 @@ from nsys_deepprof.errors import UsageError
 from nsys_deepprof.ids import global_pid_of
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from nsys_deepprof.trace import Trace
 
 SCHEMA = {"gpu": pl.Int64, "start_ns": pl.Int64, "end_ns": pl.Int64}
+
+
+def narrow(
+    trace: Trace,
+    *,
+    from_ms: float | None = None,
+    to_ms: float | None = None,
+    nvtx: str | None = None,
+    gpus: Sequence[int] | None = None,
+) -> Trace:
+    """The same trace, analysed only inside a window, and only on some GPUs.
+
+    `from_ms`, `to_ms` count from the trace's first event. `nvtx` keeps the time of the ranges of
+    exactly that name, projected onto each GPU: from the first start to the last end of the work
+    launched by the range's thread while the range was open (work runs later than its launch).
+    Where launches are unknown the range's own host time is taken.
+
+    Times that add up (states, gaps) are clipped to the window; an operation belongs to the window
+    in which it starts. Raises UsageError when nothing is left.
+    """
+    if from_ms is None and to_ms is None and nvtx is None and gpus is None:
+        return trace
+    first_ns, last_ns = trace.span_ns()
+    start_ns = first_ns if from_ms is None else first_ns + round(from_ms * 1e6)
+    end_ns = last_ns if to_ms is None else first_ns + round(to_ms * 1e6)
+    if to_ms is None:
+        # The window is half-open: an operation of no length at the very end is inside.
+        end_ns += 1
+    # Anything beyond the trace is the same as its ends; the numbers have to stay 64-bit.
+    start_ns, end_ns = max(start_ns, first_ns), min(end_ns, last_ns + 1)
+    if end_ns <= start_ns:
+        length_ms = (last_ns - first_ns) / 1e6
+        raise UsageError(
+            "--from/--to", f"selects nothing: the trace runs from 0 to {length_ms:.3f} ms"
+        )
+    windows = time_windows(trace, start_ns, end_ns)
+    if gpus is not None:
+        present = windows["gpu"].to_list()
+        absent = [gpu for gpu in gpus if gpu not in present]
+        if absent:
+            here = ", ".join(map(str, present)) or "none"
+            raise UsageError(f"--gpu {absent[0]}", f"no such GPU in this trace (there: {here})")
+        windows = windows.filter(pl.col("gpu").is_in(gpus))
+    if nvtx is not None:
+        windows = nvtx_windows(trace, nvtx, windows)
+    return trace.within(windows)
 
 
 def time_windows(trace: Trace, start_ns: int, end_ns: int) -> pl.DataFrame:

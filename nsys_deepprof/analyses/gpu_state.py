@@ -52,7 +52,7 @@ class GpuStates:
 
 def gpu_states(trace: Trace) -> dict[int, GpuStates]:
     """Activity of every GPU with device work, by GPU number, over the whole trace."""
-    return trace.once("gpu_states", lambda: _gpu_states(trace))
+    return trace.once("gpu_states", lambda: _gpu_states(trace), whole_trace=True)
 
 
 def analysed_windows(trace: Trace) -> dict[int, Intervals]:

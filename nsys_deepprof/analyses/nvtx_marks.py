@@ -43,7 +43,7 @@ def iteration_marks(trace: Trace, lane: Lane, found: Iterations) -> Marks | None
     if ranges.height == 0 or trace.table("api_calls").height == 0:
         return None
     span_ns = int(found.end_ns[-1] - found.start_ns[0])
-    totals = trace.once("nvtx_range_totals", lambda: _range_totals(ranges))
+    totals = trace.once("nvtx_range_totals", lambda: _range_totals(ranges), whole_trace=True)
     often = (
         totals.group_by("pattern", "global_tid")
         .agg(pl.col("ranges").cast(pl.Int64).sum(), pl.col("open").sum())

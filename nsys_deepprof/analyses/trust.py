@@ -29,7 +29,7 @@ def capture_warnings(trace: Trace) -> tuple[str, ...]:
 
     Cheap enough for any command: reads the device tables, the calls and the overheads.
     """
-    return trace.once("capture_warnings", lambda: tuple(_warnings(trace)))
+    return trace.once("capture_warnings", lambda: tuple(_warnings(trace)), whole_trace=True)
 
 
 def _warnings(trace: Trace) -> Iterator[str]:

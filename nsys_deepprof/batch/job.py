@@ -18,9 +18,9 @@ from nsys_deepprof.batch.lake import write_results
 from nsys_deepprof.batch.status import RunIdentity, RunStatus
 from nsys_deepprof.dataset import convert, read_manifest
 from nsys_deepprof.errors import DeepProfError, InputError, OutputError
+from nsys_deepprof.opening import open_trace
 from nsys_deepprof.replacing import replacing
 from nsys_deepprof.reports.html import render
-from nsys_deepprof.trace import open_trace
 
 if TYPE_CHECKING:
     from collections.abc import Callable

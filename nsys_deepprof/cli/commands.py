@@ -97,7 +97,8 @@ def say(line: str) -> None:
 
 def open_run(run: str, options: dict[str, Any]) -> "Trace":
     """Open `run`, narrowed by the window options, which are taken out of `options`."""
-    from nsys_deepprof.trace import narrow, open_trace
+    from nsys_deepprof.opening import open_trace
+    from nsys_deepprof.windows import narrow
 
     trace = open_trace(
         run,

@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, TypeVar
 from nsys_deepprof.analyses.info import info
 from nsys_deepprof.dataset import convert
 from nsys_deepprof.errors import InputError
-from nsys_deepprof.trace import TABLES, open_trace
+from nsys_deepprof.opening import open_trace
+from nsys_deepprof.trace import TABLES
 from tests.ingest.mutations import write_mutant
 
 if TYPE_CHECKING:

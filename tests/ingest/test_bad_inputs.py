@@ -15,9 +15,10 @@ import pytest
 from fixtures.builder import KERNEL, Export
 from nsys_deepprof.dataset import convert
 from nsys_deepprof.errors import InputError, OutputError
+from nsys_deepprof.opening import open_trace
 from nsys_deepprof.sources import open_source
 from nsys_deepprof.sources import sqlite as sqlite_source
-from nsys_deepprof.trace import TABLES, open_trace
+from nsys_deepprof.trace import TABLES
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -24,8 +24,9 @@ from nsys_deepprof import dataset, sorted_parquet
 from nsys_deepprof.dataset import convert, default_target
 from nsys_deepprof.errors import InputError, OutputError
 from nsys_deepprof.gpus import HOST_FIRST_DEVICE
+from nsys_deepprof.opening import open_trace
 from nsys_deepprof.sources import sqlite as sqlite_source
-from nsys_deepprof.trace import TABLES, open_trace
+from nsys_deepprof.trace import TABLES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -11,7 +11,8 @@ from fixtures.builder import Export
 from fixtures.ids import global_pid, global_tid
 from fixtures.schema import GENERATIONS, version_of
 from nsys_deepprof.dataset import convert
-from nsys_deepprof.trace import TABLES, open_trace
+from nsys_deepprof.opening import open_trace
+from nsys_deepprof.trace import TABLES
 
 if TYPE_CHECKING:
     from pathlib import Path

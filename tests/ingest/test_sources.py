@@ -23,9 +23,10 @@ from fixtures.builder import KERNEL, Export
 from fixtures.schema import GENERATIONS
 from nsys_deepprof.dataset import convert
 from nsys_deepprof.errors import InputError
+from nsys_deepprof.opening import open_trace
 from nsys_deepprof.queries import known_tables
 from nsys_deepprof.sources import open_source, parquetdir
-from nsys_deepprof.trace import TABLES, Trace, open_trace
+from nsys_deepprof.trace import TABLES, Trace
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -19,11 +19,13 @@ from nsys_deepprof.analyses.trust import capture_warnings
 from nsys_deepprof.dataset import convert
 from nsys_deepprof.errors import InputError
 from nsys_deepprof.ids import pid_of
-from nsys_deepprof.trace import Trace, open_trace
+from nsys_deepprof.opening import open_trace
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
+
+    from nsys_deepprof.trace import Trace
 
 
 @pytest.fixture(params=["direct", "dataset"])

@@ -12,10 +12,12 @@ from fixtures.builder import GRAPH_TRACE, KERNEL, MEMCPY, Export
 from fixtures.ids import global_pid, global_tid
 from nsys_deepprof.analyses.info import info
 from nsys_deepprof.gpus import HOST_FIRST_DEVICE
-from nsys_deepprof.trace import Trace, open_trace
+from nsys_deepprof.opening import open_trace
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from nsys_deepprof.trace import Trace
 
 
 @pytest.fixture

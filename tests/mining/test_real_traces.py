@@ -13,7 +13,7 @@ from nsys_deepprof.analyses.lanes import lanes
 from nsys_deepprof.analyses.patterns import patterns
 from nsys_deepprof.mining.identity import pattern_id
 from nsys_deepprof.mining.iterations import find_iterations
-from nsys_deepprof.trace import open_trace
+from nsys_deepprof.opening import open_trace
 
 if TYPE_CHECKING:
     from collections.abc import Callable

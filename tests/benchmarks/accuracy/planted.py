@@ -16,7 +16,7 @@ from nsys_deepprof.analyses.lanes import Lane, lanes
 from nsys_deepprof.mining.iterations import Iterations, find_iterations, is_outlier
 from nsys_deepprof.mining.loops import nest_text
 from nsys_deepprof.mining.outliers import explain, gaps_before, usual
-from nsys_deepprof.trace import open_trace
+from nsys_deepprof.opening import open_trace
 from tests.benchmarks.accuracy.baselines import BASELINES
 from tests.benchmarks.accuracy.scores import Score, score_starts
 
