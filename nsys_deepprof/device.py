@@ -132,6 +132,15 @@ def by_gpu(frame: pl.DataFrame) -> Iterator[tuple[int, pl.DataFrame]]:
         first += rows
 
 
+def by_lane(rows: pl.DataFrame) -> list[pl.DataFrame]:
+    """The rows of each (process, device, context, stream), in the order of their first rows."""
+    if rows.height == 0:
+        return []
+    # A key that has one value only costs time and parts nothing.
+    varying = [key for key in _LANE if rows[key].null_count() or rows[key].min() != rows[key].max()]
+    return rows.partition_by(varying, maintain_order=True) if varying else [rows]
+
+
 def communication_names(names: pl.Series, patterns: tuple[str, ...] = ()) -> pl.Series:
     """The distinct kernel names that are communication.
 

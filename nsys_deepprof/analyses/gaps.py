@@ -390,10 +390,11 @@ def _cause_names(
 
 def _scattered(name: str, found: list[pl.DataFrame], height: int) -> pl.Series:
     """A column of `height` rows with the `name` of each `row` of the frames; null elsewhere."""
-    empty = pl.DataFrame(schema={"row": pl.UInt32, "name": pl.Categorical})
-    rows = pl.DataFrame({"row": pl.Series(np.arange(height), dtype=pl.UInt32)})
-    named = rows.join(pl.concat([empty, *found]), on="row", how="left", maintain_order="left")
-    return named["name"].alias(name)
+    every = pl.concat([pl.DataFrame(schema={"row": pl.UInt32, "name": pl.Categorical}), *found])
+    place = np.full(height, -1, np.int64)
+    place[every["row"].to_numpy()] = np.arange(every.height)
+    at = pl.Series(place)
+    return every["name"].gather(at.set(at < 0, None)).alias(name)
 
 
 def _largest_part() -> pl.Expr:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import polars as pl
 
 from nsys_deepprof.analyses.context import with_context
 from nsys_deepprof.analyses.gpu_state import STATE_COLUMNS, analysed_windows, gpu_states
 from nsys_deepprof.analyses.trust import capture_warnings
-from nsys_deepprof.device import device_ops, with_gpu
+from nsys_deepprof.device import by_lane, device_ops
 from nsys_deepprof.ids import global_pid_of
 from nsys_deepprof.result import Result
 from nsys_deepprof.trace import TABLES
@@ -160,8 +161,9 @@ def _unmatched_kernels(trace: Trace) -> int | None:
 
 def _suspect_durations(trace: Trace) -> int:
     """Kernels that outlast the end of a later kernel of their stream: a stream is in order."""
-    lane = ["gpu", "global_pid", "context_id", "stream_id"]
-    kernels = with_gpu(trace.table("kernels"), trace).sort(*lane, "start_ns")
-    later_end = pl.col("end_ns").reverse().cum_min().reverse().over(lane).shift(-1)
-    same_lane = pl.all_horizontal(pl.col(c).eq_missing(pl.col(c).shift(-1)) for c in lane)
-    return kernels.select(((pl.col("end_ns") > later_end) & same_lane).sum()).item() or 0
+    suspect = 0
+    for lane in by_lane(trace.table("kernels")):
+        ends = lane["end_ns"].to_numpy()
+        later = np.minimum.accumulate(ends[::-1])[::-1]
+        suspect += int((ends[:-1] > later[1:]).sum())
+    return suspect

@@ -142,13 +142,14 @@ def _exposed(trace: Trace, keys: pl.Series) -> pl.DataFrame:
     """
     ops = device_ops(trace)
     distinct = keys.unique(maintain_order=True)
-    known = pl.DataFrame({"key": distinct}).with_row_index("label")
-    dense = keys.to_frame("key").join(
-        known, on="key", how="left", nulls_equal=True, maintain_order="left"
-    )["label"]
+    code = keys.cast(pl.Categorical).to_physical().cast(pl.Int64).fill_null(-1).to_numpy()
+    first = distinct.cast(pl.Categorical).to_physical().cast(pl.Int64).fill_null(-1).to_numpy()
+    # No key at all is the last place of the table, where -1 points to.
+    label_of_code = np.zeros(int(first.max(initial=-1)) + 2, np.int64)
+    label_of_code[first] = np.arange(len(first))
     # Whatever is not a kernel is one label more: it spoils being alone and is not reported.
     labels = np.full(ops.height, len(distinct), np.int64)
-    labels[(ops["op"].cast(pl.String) == "kernel").to_numpy()] = dense.to_numpy()
+    labels[(ops["op"].cast(pl.String) == "kernel").to_numpy()] = label_of_code[code]
     gpus, starts, ends = (ops[c].to_numpy() for c in ("gpu", "start_ns", "end_ns"))
     alone = np.zeros(len(distinct) + 1, np.int64)
     for gpu, window in analysed_windows(trace).items():

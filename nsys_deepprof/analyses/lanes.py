@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 import polars as pl
 
-from nsys_deepprof.device import communication_names, whole_graphs, with_gpu
+from nsys_deepprof.device import by_lane, communication_names, whole_graphs, with_gpu
 from nsys_deepprof.ids import lane_label
 from nsys_deepprof.mining.sequence import Sequence, make_sequence
 from nsys_deepprof.signatures import signature
@@ -71,21 +71,10 @@ def _lanes(trace: Trace, symbols: Symbols, with_copies: bool) -> list[Lane]:
     shapes = _shape_texts(trace) if symbols == "shapes" else []
     found = [
         _lane(trace, part, names, is_comm, shapes)
-        for part in _by_lane(rows)
+        for part in by_lane(rows)
         if part["stream_id"][0] is not None and part["is_kernel"].any()
     ]
     return sorted(found, key=lambda lane: (-len(lane.sequence), lane.label))
-
-
-def _by_lane(rows: pl.DataFrame) -> list[pl.DataFrame]:
-    """The rows of each lane, in the order of their first rows."""
-    if rows.height == 0:
-        return []
-    # A key that has one value only costs time and parts nothing.
-    varying = [
-        key for key in _SOURCE_KEYS if rows[key].null_count() or rows[key].min() != rows[key].max()
-    ]
-    return rows.partition_by(varying, maintain_order=True) if varying else [rows]
 
 
 def _rows(trace: Trace, symbols: Symbols, with_copies: bool) -> pl.DataFrame:

@@ -279,9 +279,9 @@ def _with_neighbours(trace: Trace, copies: pl.DataFrame) -> pl.DataFrame:
         columns += [copies[c].gather(copy).alias(f"{n}_{side}") for n, c in facts.items()]
         if side == "before":
             columns.append(copies["prev_op"].gather(copy).alias("op_before_copy"))
-    is_first = ops.select(
-        (pl.struct("global_pid", "name").is_first_distinct() & pl.Series(op == "kernel")).alias("f")
-    )["f"]
+    one_process = ops["global_pid"].min() == ops["global_pid"].max()
+    named = pl.col("name") if one_process else pl.struct("global_pid", "name")
+    is_first = ops.select(named.is_first_distinct()).to_series() & (op == "kernel")
     columns.append(is_first[gaps["next_row"]].alias("first_of_name"))
     return gaps.with_columns(columns)
 
