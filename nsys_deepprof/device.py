@@ -10,7 +10,7 @@ import polars as pl
 from nsys_deepprof.ids import pid_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from nsys_deepprof.trace import Trace
 
@@ -132,12 +132,13 @@ def by_gpu(frame: pl.DataFrame) -> Iterator[tuple[int, pl.DataFrame]]:
         first += rows
 
 
-def by_lane(rows: pl.DataFrame) -> list[pl.DataFrame]:
-    """The rows of each (process, device, context, stream), in the order of their first rows."""
+def by_lane(rows: pl.DataFrame, keys: Sequence[str] = _LANE) -> list[pl.DataFrame]:
+    """The rows of each lane (process, device, context and stream, or other `keys`), in the order
+    of their first rows."""
     if rows.height == 0:
         return []
     # A key that has one value only costs time and parts nothing.
-    varying = [key for key in _LANE if rows[key].null_count() or rows[key].min() != rows[key].max()]
+    varying = [key for key in keys if rows[key].null_count() or rows[key].min() != rows[key].max()]
     return rows.partition_by(varying, maintain_order=True) if varying else [rows]
 
 

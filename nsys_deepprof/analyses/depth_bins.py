@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
-from nsys_deepprof.analyses.queue_depth import queue_depth
+from nsys_deepprof.analyses.queue_depth import STREAM_KEYS, queue_depth
 from nsys_deepprof.analyses.timeline import bin_edges
+from nsys_deepprof.device import by_lane
 from nsys_deepprof.ids import lane_label
 
 if TYPE_CHECKING:
@@ -24,9 +25,6 @@ SCHEMA: dict[str, pl.DataType] = {
 }
 
 
-_KEYS = ["gpu", "pid", "global_pid", "context_id", "stream_id"]
-
-
 def depth_bins(trace: Trace, lanes: list[str], *, max_bins: int = 400) -> pl.DataFrame:
     """The mean (over time) and the largest queue depth per lane and bin.
 
@@ -34,19 +32,17 @@ def depth_bins(trace: Trace, lanes: list[str], *, max_bins: int = 400) -> pl.Dat
     """
     changes = queue_depth(trace)
     # Text is made per lane, not per change.
-    labels = changes.select(_KEYS).unique().with_columns(lane_label().alias("lane"))
-    asked = labels.filter(pl.col("lane").is_in(lanes))
-    mine = changes.join(asked, on=_KEYS, nulls_equal=True, maintain_order="left")
-    if mine.height == 0 or mine["time_ns"].n_unique() < 2:
+    every = {
+        part.head(1).select(lane_label()).item(): part for part in by_lane(changes, STREAM_KEYS)
+    }
+    asked = {lane: every[lane] for lane in lanes if lane in every}
+    # Sorted by time: the first and last rows are the ends.
+    first = min((part["time_ns"][0] for part in asked.values()), default=0)
+    last = max((part["time_ns"][-1] for part in asked.values()), default=0)
+    if first == last:
         return pl.DataFrame(schema=SCHEMA)
-    times = mine["time_ns"].to_numpy()
-    edges = bin_edges(int(times.min()), int(times.max()), max_bins)
-    parts = [
-        _binned(lane, mine.filter(pl.col("lane") == lane), edges)
-        for lane in lanes
-        if lane in set(mine["lane"])
-    ]
-    return pl.concat(parts)
+    edges = bin_edges(first, last, max_bins)
+    return pl.concat([_binned(lane, part, edges) for lane, part in asked.items()])
 
 
 def _binned(lane: str, changes: pl.DataFrame, edges: Ints) -> pl.DataFrame:

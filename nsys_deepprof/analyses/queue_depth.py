@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from nsys_deepprof.intervals import Ints
     from nsys_deepprof.trace import Trace
 
-_LANE = ["gpu", "pid", "global_pid", "context_id", "stream_id"]
+STREAM_KEYS = ["gpu", "pid", "global_pid", "context_id", "stream_id"]
 
 
 def queue_depth(trace: Trace) -> pl.DataFrame:
@@ -28,8 +28,12 @@ def queue_depth(trace: Trace) -> pl.DataFrame:
     Columns: gpu, pid, global_pid i64, context_id, stream_id i32, time_ns, depth i64; sorted by
     stream and time. A stream is absent where none of its launches is known or none ever waited.
     """
+    return trace.once("queue_depth", lambda: _queue_depth(trace))
+
+
+def _queue_depth(trace: Trace) -> pl.DataFrame:
     rows = pl.concat([device_ops(trace), host.issuing_calls(trace)], how="horizontal").select(
-        *_LANE, "start_ns", "correlation_id", "op", "call_end_ns"
+        *STREAM_KEYS, "start_ns", "correlation_id", "op", "call_end_ns"
     )
     launched = pl.col("op").cast(pl.String).is_in(["kernel", "graph"])
     first_of_call = (
@@ -40,14 +44,15 @@ def queue_depth(trace: Trace) -> pl.DataFrame:
     launches = in_windows(first_of_call, trace.windows).filter(
         pl.col("start_ns") > pl.col("call_end_ns")
     )
-    lanes = launches.select(_LANE).unique().sort(_LANE).with_row_index("lane")
-    lane = launches.join(lanes, on=_LANE, how="left", nulls_equal=True, maintain_order="left")[
-        "lane"
-    ].to_numpy()
+    lanes = launches.select(STREAM_KEYS).unique().sort(STREAM_KEYS).with_row_index("lane")
+    numbered = launches.join(
+        lanes, on=STREAM_KEYS, how="left", nulls_equal=True, maintain_order="left"
+    )
+    lane = numbered["lane"].to_numpy()
     lane, time_ns, depth = _running(
         lane, launches["call_end_ns"].to_numpy(), launches["start_ns"].to_numpy()
     )
-    return lanes[lane].select(_LANE).with_columns(time_ns=time_ns, depth=depth)
+    return lanes[lane].select(STREAM_KEYS).with_columns(time_ns=time_ns, depth=depth)
 
 
 def _running(lane: Ints, from_ns: Ints, to_ns: Ints) -> tuple[Ints, Ints, Ints]:
