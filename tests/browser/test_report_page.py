@@ -13,12 +13,16 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from fixtures.builder import Export
-from nsys_deepprof import open_trace
+from fixtures.generator import generate
+from fixtures.scenarios import long_training
+from nsys_deepprof import convert, open_trace
 from nsys_deepprof.analyses.gaps import gaps
 from nsys_deepprof.analyses.kernels import kernels
 from tests.browser.conftest import SECONDS
 
 if TYPE_CHECKING:
+    import polars as pl
+
     from tests.browser.conftest import Page
 
 DEMO = Path(__file__).parents[2] / "fixtures" / "train.sqlite"
@@ -46,19 +50,38 @@ def check_quiet(page: Page) -> None:
     assert page.run("return deepprof.errors") == []
 
 
-def test_each_real_trace_draws(each_real_trace: Path, report_of: Any, open_page: Any) -> None:
-    path = report_of(each_real_trace)
-    assert path.stat().st_size < MAX_BYTES
-    page = open_page(path)
+def check_charts(page: Page) -> set[str]:
+    """Every chart of the page has marks; their names."""
     drawn = page.run(
         "return [...document.querySelectorAll('[data-chart]')].map((place) =>"
         " [place.id, place.querySelectorAll('svg path, svg rect').length])"
     )
     assert all(marks > 0 for _, marks in drawn), drawn
+    return {name for name, _ in drawn}
+
+
+def test_each_real_trace_draws(each_real_trace: Path, report_of: Any, open_page: Any) -> None:
+    path = report_of(each_real_trace)
+    assert path.stat().st_size < MAX_BYTES
+    page = open_page(path)
+    drawn = check_charts(page)
     if open_trace(each_real_trace).table("gpus").height:
-        assert {"timeline-overview", "timeline-detail"} <= {name for name, _ in drawn}
+        assert {"timeline-overview", "timeline-detail"} <= drawn
     else:
         assert "no GPU activity" in page.run("return document.body.textContent")
+    check_quiet(page)
+
+
+def test_a_million_kernels_draw(report_of: Any, open_page: Any, tmp_path: Path) -> None:
+    export = tmp_path / "long.sqlite"
+    generate(long_training(kernels=1_000_000), export)
+    run = convert(export).path
+    path = report_of(run)
+    assert path.stat().st_size < MAX_BYTES
+    page = open_page(path, height=1400)
+    check_charts(page)
+    check_brush(page)
+    check_kernel_table(page, kernels(open_trace(run)).frame)
     check_quiet(page)
 
 
@@ -76,7 +99,10 @@ def test_fits_any_width(report_of: Any, open_page: Any, width: int, dark: bool) 
 
 
 def test_the_brush_chooses_what_the_detail_shows(report_of: Any, open_page: Any) -> None:
-    page = open_page(report_of(DEMO), height=1400)
+    check_brush(open_page(report_of(DEMO), height=1400))
+
+
+def check_brush(page: Page) -> None:
     whole = page.run("return [deepprof.timeline.state.from, deepprof.timeline.state.to]")
     page.show("timeline-overview")
     left, top, width = page.run(
@@ -144,8 +170,10 @@ def test_the_timeline_tells_what_is_under_the_pointer(report_of: Any, open_page:
 
 
 def test_the_kernel_table_filters_and_sorts(report_of: Any, open_page: Any) -> None:
-    page = open_page(report_of(DEMO))
-    frame = kernels(open_trace(DEMO)).frame
+    check_kernel_table(open_page(report_of(DEMO)), kernels(open_trace(DEMO)).frame)
+
+
+def check_kernel_table(page: Page, frame: pl.DataFrame) -> None:
     names = [str(name) for name in frame["name"]]
     word = names[0].split("_")[0].split("<")[0].split("::")[-1][:12].lower()
     page.run(
