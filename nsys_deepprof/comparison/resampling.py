@@ -1,8 +1,9 @@
 """Are two sets of iteration times different, by how much, and how sure is that?
 
-The effect is the ratio of the medians. Its interval is a bootstrap over blocks of neighbouring
-iterations, because slow ones come in spells; widened by Student's t where there are few. The
-verdict needs a rank permutation test besides, which holds however skewed the times are.
+The effect is the ratio of the medians. Its interval is a bootstrap, widened by Student's t where
+there are few iterations. The verdict needs a rank permutation test besides, which holds however
+skewed the times are. Slow iterations come in spells, and then tell less than as many independent
+ones: from `MIN_COUNT_OF_SPELLS` a side, both count as fewer, by the correlation of neighbours.
 """
 
 from __future__ import annotations
@@ -28,6 +29,9 @@ MIN_EFFECT_SHARE = 0.005
 SAME_WITHIN_SHARE = 0.05
 """`same` means that a change of more than this is ruled out by the interval."""
 MIN_COUNT = 4
+MIN_COUNT_OF_SPELLS = 20
+"""With fewer times on a side their correlation cannot be told from chance: they count in full, and
+only the interval minds spells, by resampling blocks of neighbours."""
 RESAMPLES = 2_000
 EXACT_SPLITS = 5_000
 """Up to so many ways to split the pooled times, all are tried; beyond, a random sample."""
@@ -38,6 +42,7 @@ NORMAL_FROM = 2_000
 _MAX_DRAWN = 8_000_000
 _MIN_RESAMPLES = 200
 _CHUNK = 2_000_000
+_MAX_CORRELATION = 0.95
 
 
 @dataclass(frozen=True)
@@ -98,8 +103,10 @@ def compare_durations(
         )
     else:
         rng = np.random.default_rng(seed)
-        low, high = _interval(a, b, confidence, rng)
-        p_value = permutation_p_value(_one_each(a), _one_each(b), rng)
+        one_a, one_b = _one_each(a), _one_each(b)
+        spell = spell_length(one_a, one_b)
+        low, high = _interval(a, b, confidence, spell, rng)
+        p_value = permutation_p_value(one_a, one_b, rng, spell=spell)
         assert delta is not None
         verdict, reason = _verdict(
             delta,
@@ -133,24 +140,34 @@ def _verdict(
 
 
 def _interval(
-    a: NDArray[np.float64], b: NDArray[np.float64], confidence: float, rng: np.random.Generator
+    a: NDArray[np.float64],
+    b: NDArray[np.float64],
+    confidence: float,
+    spell: float,
+    rng: np.random.Generator,
 ) -> tuple[float, float]:
     """Bootstrap-t interval of median(b) / median(a) - 1, symmetric in the logarithm."""
-    variance_a, variance_b = (log_median_variance(x, rng) for x in (a, b))
+    few = min(len(a), len(b)) < MIN_COUNT_OF_SPELLS
+    variance_a, variance_b = (
+        spell * log_median_variance(x, rng, block=round(len(x) ** (1 / 3)) if few else 1)
+        for x in (a, b)
+    )
     effect = math.log(float(np.median(b)) / float(np.median(a)))
     variance = variance_a + variance_b
     if variance == 0:
         return math.expm1(effect), math.expm1(effect)
     # Welch and Satterthwaite: the degrees of freedom of a sum of two estimated variances.
-    freedom = variance**2 / (variance_a**2 / (len(a) - 1) + variance_b**2 / (len(b) - 1))
+    freedom_a, freedom_b = (max(1.0, len(x) / spell - 1) for x in (a, b))
+    freedom = variance**2 / (variance_a**2 / freedom_a + variance_b**2 / freedom_b)
     half = math.sqrt(variance) * student_quantile((1 + confidence) / 2, freedom)
     return math.expm1(effect - half), math.expm1(effect + half)
 
 
-def log_median_variance(values: NDArray[np.float64], rng: np.random.Generator) -> float:
-    """Variance of the logarithm of the median, by a circular block bootstrap."""
+def log_median_variance(
+    values: NDArray[np.float64], rng: np.random.Generator, *, block: int
+) -> float:
+    """Variance of the logarithm of the median, by a circular bootstrap of `block` neighbours."""
     size = len(values)
-    block = max(1, round(size ** (1 / 3)))
     blocks = -(-size // block)
     resamples = min(RESAMPLES, max(_MIN_RESAMPLES, _MAX_DRAWN // values.size))
     rows = max(1, _CHUNK // values.size)
@@ -164,6 +181,39 @@ def log_median_variance(values: NDArray[np.float64], rng: np.random.Generator) -
     return float(np.log(np.concatenate(medians)).var()) * size / (size - 1)
 
 
+def spell_length(a: NDArray[np.float64], b: NDArray[np.float64]) -> float:
+    """How many neighbouring times tell as much as one independent time, at least 1.
+
+    `(1 + r) / (1 - r)` for the correlation `r` of a time's rank with the next one's, pooled over
+    the two sides: what a first-order autoregression adds to the variance of a mean. A drift counts
+    as one long spell; a correlation within one standard error of 0 counts as none.
+    """
+    fewest = min(len(a), len(b))
+    if fewest < MIN_COUNT_OF_SPELLS:
+        return 1.0
+    sides = [ranks - ranks.mean() for ranks in (_ranks(a), _ranks(b))]
+    # Each side has its own scale of ranks; weights make neither the louder.
+    squares = [float((side**2).mean()) or 1.0 for side in sides]
+    scaled = [side / math.sqrt(square) for side, square in zip(sides, squares, strict=True)]
+    total = sum(float((side**2).sum()) for side in scaled)
+    if total == 0:
+        return 1.0
+    together = sum(float((side[1:] * side[:-1]).sum()) for side in scaled) / total
+    # Measured around its own mean, r comes out (1 + 4 r) / n too small (Marriott and Pope 1954).
+    correlation = (together + 1 / fewest) / (1 - 4 / fewest)
+    if correlation <= (len(a) + len(b)) ** -0.5:  # What independent times show by chance.
+        return 1.0
+    correlation = min(correlation, _MAX_CORRELATION)
+    return (1 + correlation) / (1 - correlation)
+
+
+def _ranks(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Places by size from 1, equal values sharing the mean of theirs."""
+    _, inverse, counts = np.unique(values, return_inverse=True, return_counts=True)
+    ranks: NDArray[np.float64] = (np.cumsum(counts) - (counts - 1) / 2)[inverse.reshape(-1)]
+    return ranks
+
+
 def _one_each(values: NDArray[np.float64]) -> NDArray[np.float64]:
     if values.ndim == 1:
         return values
@@ -172,28 +222,31 @@ def _one_each(values: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def permutation_p_value(
-    a: NDArray[np.float64], b: NDArray[np.float64], rng: np.random.Generator
+    a: NDArray[np.float64],
+    b: NDArray[np.float64],
+    rng: np.random.Generator,
+    *,
+    spell: float = 1.0,
 ) -> float:
     """Two-sided p-value of the rank sum: how often a random split of the pooled times into groups
     of these sizes sets the groups at least as far apart.
 
     Exact where there are few splits, from random ones beyond, and from the normal distribution for
-    more than `NORMAL_FROM` times.
+    more than `NORMAL_FROM` times, or times in spells: `spell` times then tell as much as one.
     """
     pooled = np.concatenate((a, b))
-    _, inverse, counts = np.unique(pooled, return_inverse=True, return_counts=True)
-    ranks = (np.cumsum(counts) - (counts - 1) / 2)[inverse.reshape(-1)]
+    ranks = _ranks(pooled)
     ranks -= ranks.mean()
     # Sums of halves are exact in floating point: no tolerance is needed but for the mean.
     observed = abs(float(ranks[: len(a)].sum())) - 1e-6
-    if math.comb(len(pooled), len(a)) <= EXACT_SPLITS:
+    if spell == 1 and math.comb(len(pooled), len(a)) <= EXACT_SPLITS:
         chosen = np.array(list(combinations(range(len(pooled)), len(a))))
         sums = ranks[chosen].sum(axis=1)
         return float((np.abs(sums) >= observed).mean())
-    if len(pooled) > NORMAL_FROM:
+    if spell > 1 or len(pooled) > NORMAL_FROM:
         # The exact variance of the rank sum over all splits, ties included.
         size = len(pooled)
-        variance = float((ranks**2).sum()) * len(a) * len(b) / (size * (size - 1))
+        variance = spell * float((ranks**2).sum()) * len(a) * len(b) / (size * (size - 1))
         return math.erfc(max(observed, 0.0) / math.sqrt(2 * variance)) if variance else 1.0
     extreme = 0
     rows = max(1, _CHUNK // len(pooled))

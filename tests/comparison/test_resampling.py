@@ -15,6 +15,7 @@ from nsys_deepprof.comparison.resampling import (
     NORMAL_FROM,
     compare_durations,
     permutation_p_value,
+    spell_length,
     student_quantile,
 )
 
@@ -161,6 +162,48 @@ def test_three_per_cent_are_found_in_fifty_iterations(kind: str) -> None:
         for _ in range(100)
     ]
     assert found.count("slower") >= 95
+
+
+def spells(rng: np.random.Generator, size: int, correlation: float) -> np.ndarray:
+    """Noise of 3 % in which each value resembles the one before."""
+    fresh = rng.standard_normal(size + 50) * (1 - correlation**2) ** 0.5
+    values = [0.0]
+    for new in fresh:
+        values.append(correlation * values[-1] + new)
+    return np.rint(16e6 * np.exp(0.03 * np.array(values[-size:]))).astype(np.int64)
+
+
+@pytest.mark.parametrize(("size", "correlation"), [(50, 0.6), (200, 0.8)])
+def test_spells_of_slow_iterations_are_no_false_alarm(size: int, correlation: float) -> None:
+    rng = np.random.default_rng(7)
+    verdicts = [
+        compare_durations(spells(rng, size, correlation), spells(rng, size, correlation)).verdict
+        for _ in range(200)
+    ]
+    assert sum(v in ("slower", "faster") for v in verdicts) <= 0.05 * len(verdicts)
+
+
+def test_ten_per_cent_are_found_through_spells() -> None:
+    rng = np.random.default_rng(8)
+    found = [
+        compare_durations(spells(rng, 50, 0.6), spells(rng, 50, 0.6) * 11 // 10).verdict
+        for _ in range(60)
+    ]
+    assert found.count("slower") >= 57
+
+
+@pytest.mark.parametrize("correlation", [0.0, 0.3, 0.6, 0.8])
+def test_the_length_of_spells_is_that_of_the_autoregression(correlation: float) -> None:
+    rng = np.random.default_rng(9)
+    sides = (spells(rng, 4_000, correlation).astype(float) for _ in range(2))
+    expected = (1 + correlation) / (1 - correlation)
+    assert spell_length(*sides) == pytest.approx(expected, rel=0.15)
+
+
+def test_steady_and_few_times_have_no_spells() -> None:
+    assert spell_length(np.full(20, 5.0), np.full(30, 6.0)) == 1
+    assert spell_length(np.arange(19.0), np.arange(50.0)) == 1
+    assert spell_length(np.arange(50.0), np.arange(50.0)) > 10
 
 
 def test_hundreds_of_thousands_of_iterations_are_resampled_in_pieces() -> None:
