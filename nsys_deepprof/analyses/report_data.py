@@ -21,6 +21,7 @@ from nsys_deepprof.analyses.launches import launches
 from nsys_deepprof.analyses.memcpy import memcpy
 from nsys_deepprof.analyses.mined import mined
 from nsys_deepprof.analyses.nest_blocks import Block, nest_blocks, structure
+from nsys_deepprof.analyses.patterns import patterns
 from nsys_deepprof.analyses.timeline import timeline
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ LISTED_COPIES = 100
 LISTED_KERNELS = 400
 LISTED_ITERATIONS = 500
 LISTED_LANES = 60
+LISTED_REPEATS = 40
 DRAWN_LANES = 8
 DRAWN_QUEUES = 4
 DRAWN_ITERATIONS = 240
@@ -83,6 +85,7 @@ class ReportData:
     timeline: pl.DataFrame
     iterations: Section | Skipped
     nests: tuple[LaneNest, ...]
+    repeats: Section | Skipped
     anatomy: Anatomy | None
     gaps: Section | Skipped
     copies: Section | Skipped
@@ -125,7 +128,7 @@ def report_data(trace: Trace) -> ReportData:
             return Skipped("no_data", "This capture holds no GPU activity.")
         return part(trace)
 
-    repeats = look(_iterations)
+    found = look(_iterations)
     return ReportData(
         source=trace.source,
         origin_ns=trace.span_ns()[0],
@@ -133,9 +136,10 @@ def report_data(trace: Trace) -> ReportData:
         info=facts,
         findings=findings(trace),
         timeline=timeline(trace),
-        iterations=repeats,
-        nests=() if isinstance(repeats, Skipped) else _nests(trace, repeats.result),
-        anatomy=None if isinstance(repeats, Skipped) else _anatomy(trace, repeats.result),
+        iterations=found,
+        nests=() if isinstance(found, Skipped) else _nests(trace, found.result),
+        repeats=look(_repeats),
+        anatomy=None if isinstance(found, Skipped) else _anatomy(trace, found.result),
         gaps=look(_gaps),
         copies=look(_copies),
         kernels=look(_kernels),
@@ -193,7 +197,16 @@ def _launches(trace: Trace) -> Section | Skipped:
 
 
 def _communication(trace: Trace) -> Section:
-    return _section(communication(trace), LISTED_LANES, {})
+    found = communication(trace)
+    return _section(
+        found, LISTED_LANES, {"columns": communication_columns(found.extra["iterations"])}
+    )
+
+
+def _repeats(trace: Trace) -> Section:
+    found = patterns(trace)
+    ranked = found.frame.sort("coverage_ns", descending=True, maintain_order=True)
+    return _section(replace(found, frame=ranked), LISTED_REPEATS, {})
 
 
 def _gaps(trace: Trace) -> Section:
@@ -328,6 +341,30 @@ def iteration_columns(rows: pl.DataFrame, *, max_columns: int = DRAWN_ITERATIONS
             pl.col("duration_ns").max().alias("max_ns"),
             *(pl.col(state).mean() for state in STATE_COLUMNS),
             pl.col("explanation").filter("outlier").get(slowest, null_on_oob=True),
+        )
+        .drop("column")
+    )
+
+
+def communication_columns(
+    rows: pl.DataFrame, *, max_columns: int = DRAWN_ITERATIONS
+) -> pl.DataFrame:
+    """Communication of iterations as columns of a chart, of at most `max_columns` per GPU.
+
+    `rows`: `iterations` of `communication`. Columns: gpu, first_index, last_index, iterations,
+    exposed_ns, overlapped_ns (floats, means over the iterations); none where there is none.
+    """
+    if not rows["comm_ns"].sum():
+        rows = rows.clear()
+    step = (pl.len().over("gpu") + max_columns - 1) // max_columns
+    return (
+        rows.with_columns((pl.int_range(pl.len()).over("gpu") // step).alias("column"))
+        .group_by("gpu", "column", maintain_order=True)
+        .agg(
+            pl.col("iteration").first().alias("first_index"),
+            pl.col("iteration").last().alias("last_index"),
+            pl.len().cast(pl.Int64).alias("iterations"),
+            pl.col("exposed_ns", "overlapped_ns").mean(),
         )
         .drop("column")
     )

@@ -48,6 +48,7 @@ def render(data: ReportData) -> str:
         "states": [(state, charts.STATE_LABELS[state]) for state in timeline_chart.STATES],
         "positions": _top_positions(data),
         "iteration_lanes": _drawn_lanes(data),
+        "communicating": [gpu for gpu, _ in _communicating(data)],
         "depth_lanes": []
         if isinstance(data.launches, Skipped)
         else data.launches.frames["depths"]["lane"].unique(maintain_order=True).to_list(),
@@ -78,6 +79,8 @@ def _drawings(data: ReportData, timeline: dict[str, Any]) -> dict[str, Drawing]:
             drawings[f"iterations-{number}"] = iteration_charts.iteration_times(mine)
     if data.anatomy is not None:
         drawings["anatomy-chart"] = iteration_charts.anatomy(data.anatomy)
+    for number, (_, mine) in enumerate(_communicating(data)):
+        drawings[f"communication-{number}"] = iteration_charts.communication_times(mine)
     if isinstance(data.launches, Section):
         depths = data.launches.frames["depths"]
         for number, (_, mine) in enumerate(depths.group_by("lane", maintain_order=True)):
@@ -90,6 +93,15 @@ def _drawings(data: ReportData, timeline: dict[str, Any]) -> dict[str, Drawing]:
         kinds = data.copies.result.extra["kinds"]
         drawings["copy-sizes"] = charts.copies(data.copies.frames["points"], kinds)
     return drawings
+
+
+def _communicating(data: ReportData) -> list[tuple[int, pl.DataFrame]]:
+    """The GPUs whose communication is known by iteration, with its columns."""
+    if isinstance(data.communication, Skipped):
+        return []
+    columns = data.communication.frames["columns"]
+    gpus = columns["gpu"].unique(maintain_order=True).head(DRAWN_LANES).to_list()
+    return [(gpu, columns.filter(pl.col("gpu") == gpu)) for gpu in gpus]
 
 
 def _drawn_lanes(data: ReportData) -> list[str]:
@@ -183,6 +195,7 @@ def _timeline_marks(data: ReportData) -> dict[str, list[list[Any]]]:
 def _downloads(data: ReportData) -> dict[str, pl.DataFrame]:
     parts: dict[str, Section | Skipped] = {
         "iterations": data.iterations,
+        "patterns": data.repeats,
         "gaps": data.gaps,
         "memcpy": data.copies,
         "kernels": data.kernels,

@@ -23,6 +23,68 @@ ROW_HEIGHT = 30
 NAME_WIDTH = 80
 
 
+_COMM_PARTS = {"exposed": "state-comm", "overlapped": "state-compute"}
+
+
+def communication_times(columns: pl.DataFrame) -> Drawing:
+    """The communication in each iteration of one GPU: exposed, and overlapped with compute.
+
+    `columns`: the GPU's rows of `analyses.report_data.communication_columns`.
+    """
+    size, unit = scale_of((columns["exposed_ns"] + columns["overlapped_ns"]).max())
+    rows = columns.select(
+        (pl.col("first_index") - 0.5).alias("from"),
+        (pl.col("last_index") + 0.5).alias("until"),
+        texts(
+            columns,
+            "which",
+            lambda r: (
+                f"{r['first_index']}"
+                if r["iterations"] == 1
+                else f"{r['first_index']} to {r['last_index']} (mean)"
+            ),
+        ),
+        (pl.col("exposed_ns") / size).alias("exposed"),
+        (pl.col("overlapped_ns") / size).alias("overlapped"),
+    ).unpivot(
+        list(_COMM_PARTS),
+        index=["from", "until", "which"],
+        variable_name="part",
+        value_name="time",
+    )
+    high = pl.col("time").cum_sum().over("from")
+    rows = rows.with_columns(high.alias("high"), (high - pl.col("time")).alias("low"))
+    chart: alt.Chart = (
+        alt.Chart(rows)
+        .mark_rect(stroke=colour("panel"), strokeWidth=0.6 if columns.height <= 120 else 0)
+        .encode(
+            x=alt.X(
+                "from:Q",
+                title="iteration",
+                scale=alt.Scale(nice=False, zero=False),
+                axis=alt.Axis(tickMinStep=1, grid=False, format="d"),
+            ),
+            x2="until:Q",
+            y=alt.Y("low:Q", title=unit),
+            y2="high:Q",
+            color=alt.Color(
+                "part:N",
+                scale=alt.Scale(
+                    domain=list(_COMM_PARTS), range=[colour(c) for c in _COMM_PARTS.values()]
+                ),
+                legend=None,
+            ),
+            tooltip=[
+                alt.Tooltip("which:N", title="iteration"),
+                alt.Tooltip("part:N"),
+                alt.Tooltip("time:Q", title=unit, format=",.4~r"),
+            ],
+        )
+        .properties(width="container", height=110)
+    )
+    return chart
+
+
 def iteration_times(columns: pl.DataFrame) -> Drawing:
     """The iterations of one lane: a column each, its height the time, split by GPU state.
 

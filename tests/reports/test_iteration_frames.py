@@ -20,7 +20,7 @@ from nsys_deepprof.analyses.iterations import iterations
 from nsys_deepprof.analyses.mined import mined
 from nsys_deepprof.analyses.nest_blocks import Block, nest_blocks
 from nsys_deepprof.analyses.queue_depth import queue_depth
-from nsys_deepprof.analyses.report_data import iteration_columns
+from nsys_deepprof.analyses.report_data import communication_columns, iteration_columns
 from nsys_deepprof.device import device_ops
 
 DEMO = Path(__file__).parents[2] / "fixtures" / "train.sqlite"
@@ -179,3 +179,26 @@ def test_a_lane_without_iterations_is_told_from_end_to_end(real_trace: Any) -> N
     assert operations(blocks) == len(one.lane.sequence)
     spent = sum(b.time_ns or 0 for b in blocks)
     assert spent == one.lane.sequence.end_ns.max() - one.lane.sequence.start_ns[0]
+
+
+def test_columns_of_communication_hold_all_of_it() -> None:
+    rows = pl.DataFrame(
+        {
+            "gpu": [0] * 5 + [1] * 2,
+            "iteration": [0, 1, 2, 3, 4, 0, 1],
+            "comm_ns": [3, 5, 0, 9, 4, 2, 2],
+            "exposed_ns": [1, 5, 0, 4, 4, 2, 0],
+            "overlapped_ns": [2, 0, 0, 5, 0, 0, 2],
+        }
+    )
+    columns = communication_columns(rows, max_columns=3)
+    assert columns.select("gpu", "first_index", "last_index", "iterations").rows() == [
+        (0, 0, 1, 2),
+        (0, 2, 3, 2),
+        (0, 4, 4, 1),
+        (1, 0, 0, 1),
+        (1, 1, 1, 1),
+    ]
+    for part in ("exposed_ns", "overlapped_ns"):
+        assert (columns[part] * columns["iterations"]).sum() == rows[part].sum()
+    assert communication_columns(rows.with_columns(comm_ns=0)).height == 0
