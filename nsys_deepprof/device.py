@@ -19,8 +19,8 @@ COMMUNICATION_PREFIXES = ("nccl", "nvshmem")
 # Beyond so many pairs of process and device a join is the faster way to number GPUs.
 MAX_COMPARED_GPUS = 16
 
-_LANE = ["global_pid", "device_id", "context_id", "stream_id"]
-_COMMON = [*_LANE, "start_ns", "end_ns", "correlation_id"]
+LANE_KEYS = ["global_pid", "device_id", "context_id", "stream_id"]
+_COMMON = [*LANE_KEYS, "start_ns", "end_ns", "correlation_id"]
 
 
 def device_ops(trace: Trace) -> pl.DataFrame:
@@ -72,8 +72,10 @@ def _device_ops(trace: Trace) -> pl.DataFrame:
             pl.lit("Memset", pl.Categorical).alias("name"),
         ),
     ]
-    return in_gpu_order(with_gpu(pl.concat(parts), trace)).select(
-        "gpu", "global_pid", "pid", *_LANE[1:], *_COMMON[4:], "op", "state", "name"
+    return in_gpu_order(
+        with_gpu(pl.concat(parts), trace).select(
+            "gpu", "global_pid", "pid", *LANE_KEYS[1:], *_COMMON[4:], "op", "state", "name"
+        )
     )
 
 
@@ -132,7 +134,7 @@ def by_gpu(frame: pl.DataFrame) -> Iterator[tuple[int, pl.DataFrame]]:
         first += rows
 
 
-def by_lane(rows: pl.DataFrame, keys: Sequence[str] = _LANE) -> list[pl.DataFrame]:
+def by_lane(rows: pl.DataFrame, keys: Sequence[str] = LANE_KEYS) -> list[pl.DataFrame]:
     """The rows of each lane (process, device, context and stream, or other `keys`), in the order
     of their first rows."""
     if rows.height == 0:

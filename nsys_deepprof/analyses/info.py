@@ -11,7 +11,7 @@ import polars as pl
 from nsys_deepprof.analyses.context import with_context
 from nsys_deepprof.analyses.gpu_state import STATE_COLUMNS, analysed_windows, gpu_states
 from nsys_deepprof.analyses.trust import capture_warnings
-from nsys_deepprof.device import by_lane, device_ops
+from nsys_deepprof.device import LANE_KEYS, by_lane, device_ops
 from nsys_deepprof.ids import global_pid_of
 from nsys_deepprof.result import Result
 from nsys_deepprof.trace import TABLES
@@ -162,7 +162,7 @@ def _unmatched_kernels(trace: Trace) -> int | None:
 def _suspect_durations(trace: Trace) -> int:
     """Kernels that outlast the end of a later kernel of their stream: a stream is in order."""
     suspect = 0
-    for lane in by_lane(trace.table("kernels")):
+    for lane in by_lane(trace.table("kernels").select(*LANE_KEYS, "end_ns")):
         ends = lane["end_ns"].to_numpy()
         later = np.minimum.accumulate(ends[::-1])[::-1]
         suspect += int((ends[:-1] > later[1:]).sum())

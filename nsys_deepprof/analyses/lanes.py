@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 import polars as pl
 
-from nsys_deepprof.device import by_lane, communication_names, whole_graphs, with_gpu
+from nsys_deepprof.device import (
+    LANE_KEYS,
+    by_lane,
+    communication_names,
+    whole_graphs,
+    with_gpu,
+)
 from nsys_deepprof.ids import lane_label
 from nsys_deepprof.mining.sequence import Sequence, make_sequence
 from nsys_deepprof.signatures import signature
@@ -20,8 +26,8 @@ if TYPE_CHECKING:
 Symbols = Literal["names", "shapes", "signatures"]
 
 KEYS = ("gpu", "global_pid", "pid", "context_id", "stream_id")
-_SOURCE_KEYS = ["global_pid", "device_id", "context_id", "stream_id"]
-_COLUMNS = [*_SOURCE_KEYS, "start_ns", "end_ns", "name", "shape", "is_kernel"]
+
+_COLUMNS = [*LANE_KEYS, "start_ns", "end_ns", "name", "shape", "is_kernel"]
 
 
 @dataclass(frozen=True)
@@ -144,7 +150,7 @@ def _lane(
     compute_ns = int((columns["end_ns"] - columns["start_ns"])[computing].sum())
     if shapes:
         codes, names = _with_shapes(codes, columns["shape"], names, shapes)
-    first = with_gpu(rows.head(1).select(_SOURCE_KEYS), trace)
+    first = with_gpu(rows.head(1).select(LANE_KEYS), trace)
     key = first.select(*KEYS, lane_label().alias("lane")).row(0, named=True)
     return Lane(
         label=key["lane"],
