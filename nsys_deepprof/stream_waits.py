@@ -79,7 +79,13 @@ def _stream_waits(trace: Trace) -> pl.DataFrame:
     same event before the wait, because the driver uses event ids again.
     """
     key = ["global_pid", "correlation_id"]
-    calls = host.api_calls(trace).select(*key, "start_ns", "api").unique(key, keep="first")
+    asked = pl.concat([trace.table(table).select(key) for table in ("syncs", "cuda_events")])
+    calls = (
+        host.api_calls(trace)
+        .select(*key, "start_ns", "api")
+        .join(asked.unique(), on=key, how="semi", maintain_order="left")
+        .unique(key, keep="first")
+    )
     waits = (
         trace.table("syncs")
         .join(calls, on=key)
