@@ -83,7 +83,7 @@ def archive(folder: Path, runs: int) -> None:
 
 def workers(folder: Path, runs: int) -> None:
     turns = 100_000 // 11
-    files = [training_export(i, turns=turns).write(folder / f"{i}.sqlite") for i in range(6)]
+    files = [training_export(i, turns=turns).write(folder / f"{i}.sqlite") for i in range(16)]
     spent_s = {}
     for count in (1, 2):
         with measured() as spent:
