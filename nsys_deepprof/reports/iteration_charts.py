@@ -33,17 +33,7 @@ def communication_times(columns: pl.DataFrame) -> Drawing:
     """
     size, unit = scale_of((columns["exposed_ns"] + columns["overlapped_ns"]).max())
     rows = columns.select(
-        (pl.col("first_index") - 0.5).alias("from"),
-        (pl.col("last_index") + 0.5).alias("until"),
-        texts(
-            columns,
-            "which",
-            lambda r: (
-                f"{r['first_index']}"
-                if r["iterations"] == 1
-                else f"{r['first_index']} to {r['last_index']} (mean)"
-            ),
-        ),
+        *_along(columns),
         (pl.col("exposed_ns") / size).alias("exposed"),
         (pl.col("overlapped_ns") / size).alias("overlapped"),
     ).unpivot(
@@ -85,15 +75,12 @@ def communication_times(columns: pl.DataFrame) -> Drawing:
     return chart
 
 
-def iteration_times(columns: pl.DataFrame) -> Drawing:
-    """The iterations of one lane: a column each, its height the time, split by GPU state.
-
-    `columns`: the lane's rows of `analyses.report_data.iteration_columns`.
-    """
-    size, unit = scale_of(columns["max_ns"].max())
-    told = columns.with_columns(
-        texts(columns, "time", lambda r: format_ns(r["mean_ns"])),
-        texts(columns, "longest", lambda r: format_ns(r["max_ns"])),
+def _along(columns: pl.DataFrame) -> list[pl.Expr | pl.Series]:
+    """Where each column of iterations lies along the axis, `from` and `until`, and `which` they
+    are in words."""
+    return [
+        (pl.col("first_index") - 0.5).alias("from"),
+        (pl.col("last_index") + 0.5).alias("until"),
         texts(
             columns,
             "which",
@@ -103,10 +90,21 @@ def iteration_times(columns: pl.DataFrame) -> Drawing:
                 else f"{r['first_index']} to {r['last_index']} (mean)"
             ),
         ),
+    ]
+
+
+def iteration_times(columns: pl.DataFrame) -> Drawing:
+    """The iterations of one lane: a column each, its height the time, split by GPU state.
+
+    `columns`: the lane's rows of `analyses.report_data.iteration_columns`.
+    """
+    size, unit = scale_of(columns["max_ns"].max())
+    told = columns.with_columns(
+        texts(columns, "time", lambda r: format_ns(r["mean_ns"])),
+        texts(columns, "longest", lambda r: format_ns(r["max_ns"])),
         texts(columns, "why", lambda r: visible(r["explanation"] or "", 200)),
         (pl.col("max_ns") / size).alias("top"),
-        (pl.col("first_index") - 0.5).alias("from"),
-        (pl.col("last_index") + 0.5).alias("until"),
+        *_along(columns),
     )
     rows = (
         told.unpivot(
