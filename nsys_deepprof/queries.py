@@ -50,11 +50,6 @@ class Query:
     columns: tuple[Column, ...]
     sql: str
 
-    @property
-    def column_names(self) -> tuple[str, ...]:
-        """Names of the selected columns, in order."""
-        return tuple(column.name for column in self.columns)
-
 
 def query_names() -> list[str]:
     """Names of all queries, sorted."""

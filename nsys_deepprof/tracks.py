@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
     from nsys_deepprof.intervals import Ints
 
-SLICE_COLUMNS = ("process", "track", "start_ns", "end_ns", "category", "name")
-
 _TRACK_SCHEMA = {
     "track": pl.Int64,
     "process": pl.Int64,
@@ -31,9 +29,9 @@ _COUNTER_SCHEMA = {"track": pl.Int64, "time_ns": pl.Int64, "value": pl.Float64}
 class Slices:
     """Events with a duration.
 
-    `events` has the columns of `SLICE_COLUMNS`: process i64, track (a name, unique within its
-    process), start_ns, end_ns i64, category, name; any further column is an argument of its events,
-    with its unit in its name. A null argument is left out.
+    `events` has process i64, track (a name, unique within its process), start_ns, end_ns i64,
+    category, name; any further column is an argument of its events, with its unit in its name. A
+    null argument is left out.
     """
 
     events: pl.DataFrame
@@ -55,7 +53,7 @@ class Tracks:
     `processes` has process, name. `tracks` has track, process, name, subtrack and unit, in the
     order in which they are to be shown; unit is null but for counters. A track holds no two slices
     that overlap: what overlaps is on the next `subtrack` of the same name. `slices` are frames of
-    `SLICE_COLUMNS` and arguments, with the track's number as `track` and no process; the events of
+    the columns of `Slices.events`, with the track's number as `track` and no process; the events of
     a track are all in one frame and follow one another in time. `counters` has track, time_ns,
     value. Times are those of the trace; `origin_ns` is its start.
     """
