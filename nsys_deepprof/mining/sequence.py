@@ -15,8 +15,9 @@ if TYPE_CHECKING:
 class Sequence:
     """The operations of one lane in order of their start.
 
-    `symbols[i]` is the code of operation `i`, an index into `names`; codes are dense (every code
-    below `len(names)` occurs). `start_ns` and `end_ns` are its times. Equal codes mean equal text.
+    `symbols[i]` is the code of operation `i`, an index into `names`; codes are numbered in the
+    order in which they first occur. `start_ns` and `end_ns` are its times. Equal codes mean equal
+    text.
     """
 
     symbols: NDArray[np.int32]
@@ -41,10 +42,14 @@ def make_sequence(
 ) -> Sequence:
     """A `Sequence` from dictionary codes that index `names`, of which some may be unused.
 
-    Linear: the codes are counted, never sorted. Rows have to be in order of `start_ns`.
+    Linear in the codes. Rows have to be in order of `start_ns`.
     """
-    used = np.bincount(codes, minlength=len(names)) > 0 if len(codes) else np.zeros(0, bool)
-    dense = np.cumsum(used, dtype=np.int32) - np.int32(1)
-    symbols = dense[codes] if len(codes) else np.empty(0, np.int32)
-    kept = tuple(names[code] for code in np.flatnonzero(used).tolist())
-    return Sequence(symbols, start_ns, end_ns, kept)
+    first = np.full(len(names), len(codes), np.int64)
+    # Backwards, so that the earliest of a code's places is written last and stays.
+    first[codes[::-1]] = np.arange(len(codes) - 1, -1, -1)
+    # A dictionary is numbered by whatever else its process has read. Numbered by the sequence
+    # itself, equal sequences are mined alike, ties and all.
+    order = np.argsort(first)[: np.count_nonzero(first < len(codes))]
+    number = np.zeros(len(names), np.int32)
+    number[order] = np.arange(len(order), dtype=np.int32)
+    return Sequence(number[codes], start_ns, end_ns, tuple(names[code] for code in order.tolist()))
