@@ -28,7 +28,11 @@ app = typer.Typer(
 
 SymbolsOption = Annotated[
     Symbols,
-    typer.Option("--symbols", help="What makes operations equal: see `patterns` in the docs."),
+    typer.Option(
+        "--symbols",
+        help="Operations are equal by kernel name; by name and launch shape; or by name less "
+        "template arguments and what builds generate, to compare builds.",
+    ),
 ]
 CopiesOption = Annotated[
     bool, typer.Option("--with-copies", help="Take copies and memsets into the sequence.")
@@ -49,7 +53,10 @@ def _root(
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
     ] = False,
 ) -> None:
-    """Answers from NVIDIA Nsight Systems exports: what repeats, and why the GPU waits."""
+    """Answers from NVIDIA Nsight Systems exports: what repeats, and why the GPU waits.
+
+    Start with `findings RUN`: what to change first. `report RUN` is all of it on one page.
+    """
 
 
 @app.command()

@@ -68,7 +68,9 @@ def batch(
     ] = None,
     include: Annotated[
         list[str] | None,
-        typer.Option("--include", metavar="PATTERN", help="Only such files of folders."),
+        typer.Option(
+            "--include", metavar="PATTERN", help="Only files of folders so named; repeatable."
+        ),
     ] = None,
     tag: Annotated[
         list[str] | None,

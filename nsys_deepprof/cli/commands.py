@@ -70,7 +70,7 @@ def _window_options(  # noqa: PLR0917 - one for each option
 
 def _row_options(
     format_: Annotated[
-        Format, typer.Option("--format", "-f", help="How to write the rows.")
+        Format, typer.Option("--format", "-f", help="How to write the rows; md is for findings.")
     ] = Format.TABLE,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write to a file.")

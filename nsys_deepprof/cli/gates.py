@@ -41,7 +41,9 @@ def diff(
         Path | None,
         typer.Option("--html", metavar="FILE.html", help="Also write a page.", show_default=False),
     ] = None,
-    seed: Annotated[int, typer.Option("--seed", metavar="N", help="Of the resampling.")] = 0,
+    seed: Annotated[
+        int, typer.Option("--seed", metavar="N", help="Of the resampling behind the interval.")
+    ] = 0,
 ) -> "Result":
     """What changed from run A to run B, for the same work."""
     from nsys_deepprof.analyses.diff import diff as analyse
@@ -73,13 +75,18 @@ def check(
         typer.Option(
             "--rule",
             metavar="'METRIC OP NUMBER'",
-            help="For example 'idle_share<0.1'; repeatable.",
+            help="For example 'idle_share<0.1'; repeatable. A wrong METRIC lists those there are.",
             show_default=False,
         ),
     ] = None,
     rules: Annotated[
         Path | None,
-        typer.Option("--rules", metavar="FILE.toml", help="A file of rules.", show_default=False),
+        typer.Option(
+            "--rules",
+            metavar="FILE.toml",
+            help="A file with rules = ['idle_share<0.1', ...], or a table of names and rules.",
+            show_default=False,
+        ),
     ] = None,
     junit: Annotated[
         Path | None,
