@@ -3,10 +3,18 @@
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.core.readme import README, definitions, examples, output
+from nsys_deepprof import check, open_trace
+from nsys_deepprof.checking import read_rules
+from nsys_deepprof.queries import SQL_DIRECTORY
+from nsys_deepprof.trace import TABLES
+from tests.core.readme import README, ROOT, definitions, examples, output
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 EXAMPLES = examples()
 
@@ -31,3 +39,30 @@ def test_the_python_example_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     scope: dict[str, object] = {}
     exec(compile(example, "README", "exec"), scope)
     assert scope["trace"]
+
+
+def test_the_rules_file_is_one(tmp_path: Path) -> None:
+    (written,) = re.findall(r"```toml\n(.*?)```", README.read_text(encoding="utf-8"), re.DOTALL)
+    file = tmp_path / "rules.toml"
+    file.write_text(written, encoding="utf-8")
+    rows = check(open_trace(ROOT / "fixtures" / "train.sqlite"), read_rules(file)).frame
+    assert rows["outcome"].to_list() == ["failed"] * 3
+
+
+@pytest.mark.parametrize("table", TABLES)
+def test_every_column_of_the_dataset_is_documented(table: str) -> None:
+    """By the query of that name, or in the README's table of what several queries go into."""
+    told = ""
+    page = (SQL_DIRECTORY / "README.md").read_text(encoding="utf-8")
+    for section in page.split("\n## "):
+        if section.startswith(f"{table}\n"):
+            told = section
+    dataset = README.read_text(encoding="utf-8").partition("\n## The dataset\n")[2]
+    rows = [line for line in dataset.splitlines() if line.startswith("|")]
+    of_table = False
+    for row in rows:
+        first, columns = row.split("|")[1:3]
+        of_table = first.strip() == f"`{table}`" or (of_table and not first.strip())
+        told += columns if of_table else ""
+    columns = open_trace(ROOT / "fixtures" / "train.sqlite").table(table).columns
+    assert [column for column in columns if f"`{column}`" not in told] == []
