@@ -48,7 +48,8 @@ class Op:
 
 Row = tuple[int, int, int, str]
 
-SPAN = st.tuples(st.integers(0, 160), st.integers(0, 40))
+# A row from 0 to 0 was not collected: times begin at 1.
+SPAN = st.tuples(st.integers(1, 160), st.integers(0, 40))
 THREAD = st.integers(1, 2)
 
 
@@ -63,7 +64,7 @@ OPS = st.lists(
         st.integers(1, 200),
         st.integers(0, 25),
         st.sampled_from(["kernel", "copy", "memset", "migration"]),
-        st.one_of(st.none(), st.tuples(st.integers(0, 200), st.integers(0, 30), THREAD)),
+        st.one_of(st.none(), st.tuples(st.integers(1, 200), st.integers(0, 30), THREAD)),
         st.sampled_from(["a", "b", "c"]),
     ),
     min_size=1,
