@@ -19,7 +19,7 @@ import nsys_deepprof as nd
 from fixtures.generator import generate
 from fixtures.scenarios import STALLS
 from fixtures.stalls import GAP_CAUSES
-from tests.analyses.test_findings_planted import FINDING_OF
+from tests.analyses.test_findings_planted import FINDING_OF, unplanted_cost_ns
 
 if TYPE_CHECKING:
     from fixtures.truth import Truth
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 class Score(NamedTuple):
     """Of one run: by cause, time planted, time so called, and time rightly so called; by finding,
-    time planted and time claimed."""
+    time planted (and there without stalls) and time claimed."""
 
     planted: Counter[str]
     named: Counter[str]
@@ -47,12 +47,16 @@ def score(scenario: str, seed: int) -> Score:
     claimed: Counter[str] = Counter()
     for kind, ns in findings.select("kind", "recoverable_ns").iter_rows():
         claimed[kind] += ns or 0
-    return _compared(truth, gaps, claimed)
+    own = Counter({FINDING_OF.get(scenario, scenario): unplanted_cost_ns(scenario, seed=seed)})
+    return _compared(truth, gaps, claimed, own)
 
 
-def _compared(truth: Truth, gaps: pl.DataFrame, claimed: Counter[str]) -> Score:
+def _compared(
+    truth: Truth, gaps: pl.DataFrame, claimed: Counter[str], own: Counter[str]
+) -> Score:
     found = {(a, b): c for a, b, c in gaps.select("start_ns", "end_ns", "cause").iter_rows()}
-    planted, named, right, cost = (Counter[str]() for _ in range(4))
+    planted, named, right = (Counter[str]() for _ in range(3))
+    cost = +own
     for stall in truth.stalls:
         cost[FINDING_OF.get(stall.kind, stall.kind)] += stall.idle_ns + stall.exposed_ns
         if stall.kind not in GAP_CAUSES:
