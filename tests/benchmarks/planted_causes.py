@@ -51,9 +51,7 @@ def score(scenario: str, seed: int) -> Score:
     return _compared(truth, gaps, claimed, own)
 
 
-def _compared(
-    truth: Truth, gaps: pl.DataFrame, claimed: Counter[str], own: Counter[str]
-) -> Score:
+def _compared(truth: Truth, gaps: pl.DataFrame, claimed: Counter[str], own: Counter[str]) -> Score:
     found = {(a, b): c for a, b, c in gaps.select("start_ns", "end_ns", "cause").iter_rows()}
     planted, named, right = (Counter[str]() for _ in range(3))
     cost = +own
