@@ -94,7 +94,7 @@ def _train_of_copy(trace: Trace) -> pl.Series:
         *lane, "op", "start_ns", "end_ns", "name", pl.int_range(pl.len()).over(lane).alias("at")
     )
     copies = (
-        ops.filter(pl.col("op").cast(pl.String) == "memcpy")
+        ops.filter(pl.col("op") == "memcpy")
         .with_row_index("row")
         .filter(
             pl.col("stream_id").is_not_null()

@@ -77,29 +77,35 @@ def pageable_side() -> pl.Expr:
     ).fill_null(False)
 
 
-def issuing_calls(trace: Trace) -> pl.DataFrame:
-    """The call that issued each row of `device_ops`, row by row; all null where it is unknown.
+def issuing_calls(trace: Trace, rows: pl.Series | None = None) -> pl.DataFrame:
+    """The calls that issued these `rows` of `device_ops` (None: every row), row by row; all null
+    where the call is unknown.
 
     Columns: call_start_ns, call_end_ns, call_tid i64, call_api (Categorical), call_class (Enum).
     Joined on (process, correlation id); where several calls carry one id, the earliest counts.
     Unified-memory migrations have none.
     """
-    return trace.once("host.issuing_calls", lambda: _issuing_calls(trace), whole_trace=True)
-
-
-def _issuing_calls(trace: Trace) -> pl.DataFrame:
+    call = trace.once("host.call_rows", lambda: _call_rows(trace), whole_trace=True)
+    if rows is not None:
+        call = call.gather(rows)
     calls = api_calls(trace)
-    row = _earliest_call(device_ops(trace), calls)
-    return calls.select(
-        pl.col(column).gather(row).alias(name)
-        for column, name in (
-            ("start_ns", "call_start_ns"),
-            ("end_ns", "call_end_ns"),
-            ("global_tid", "call_tid"),
-            ("api", "call_api"),
-            ("api_class", "call_class"),
-        )
-    )
+    columns = {
+        "start_ns": "call_start_ns",
+        "end_ns": "call_end_ns",
+        "global_tid": "call_tid",
+        "api": "call_api",
+        "api_class": "call_class",
+    }
+    if call.null_count() == len(call):
+        # Literals: long columns of nothing else would be written out.
+        nothing = (pl.lit(None, calls.schema[c]).alias(name) for c, name in columns.items())
+        return call.to_frame("call").with_columns(nothing).drop("call")
+    return calls.select(pl.col(column).gather(call).alias(name) for column, name in columns.items())
+
+
+def _call_rows(trace: Trace) -> pl.Series:
+    """Per row of `device_ops`, the row of `api_calls` that issued it, or null."""
+    return _earliest_call(device_ops(trace), api_calls(trace))
 
 
 def _earliest_call(ops: pl.DataFrame, calls: pl.DataFrame) -> pl.Series:
@@ -108,6 +114,8 @@ def _earliest_call(ops: pl.DataFrame, calls: pl.DataFrame) -> pl.Series:
     A search over sorted ids, a process at a time: ids come almost in order, which a join does not
     make use of.
     """
+    if calls.height == 0:
+        return pl.repeat(None, ops.height, dtype=pl.UInt32, eager=True)
     found = np.full(ops.height, -1, np.int64)
     of_call, of_op = (
         {
@@ -129,8 +137,7 @@ def _earliest_call(ops: pl.DataFrame, calls: pl.DataFrame) -> pl.Series:
         at = np.minimum(np.searchsorted(ids, wanted), len(ids) - 1)
         hit = ids[at] == wanted
         found[mine[hit]] = theirs[at[hit]]
-    row = pl.Series(found)
-    return row.set(row < 0, None)
+    return pl.Series(found).cast(pl.UInt32, strict=False)
 
 
 _OP_OF_TABLE = {"kernels": "kernel", "memcpys": "memcpy", "memsets": "memset"}
@@ -141,8 +148,8 @@ def with_calls(trace: Trace, table: str) -> pl.DataFrame:
     the columns of `issuing_calls`."""
     rows = in_gpu_order(with_gpu(trace.table(table), trace))
     # device_ops holds the same rows in the same order, among others.
-    mine = device_ops(trace)["op"].cast(pl.String) == _OP_OF_TABLE[table]
-    return rows.hstack(issuing_calls(trace).filter(mine))
+    mine = device_ops(trace)["op"] == _OP_OF_TABLE[table]
+    return rows.hstack(issuing_calls(trace, None if mine.all() else mine.arg_true()))
 
 
 @dataclass(frozen=True)

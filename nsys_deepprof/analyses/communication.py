@@ -61,7 +61,7 @@ def communication(trace: Trace) -> Result:
     wait for, or null.
     """
     ops = device_ops(trace)
-    whole = ops.filter(ops["state"].cast(pl.String) == "comm")
+    whole = ops.filter(ops["state"] == "comm")
     comm = in_windows(whole, trace.windows)
     comm = comm.with_columns(
         (pl.col("end_ns") - pl.col("start_ns")).alias("duration_ns"),

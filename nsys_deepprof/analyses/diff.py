@@ -145,7 +145,7 @@ def exceeds(result: Result, limit_share: float) -> str | None:
 
 def _gpus(trace: Trace) -> list[int]:
     ops = in_windows(device_ops(trace), trace.windows)
-    kernels = ops.filter(pl.col("op").cast(pl.String).is_in(["kernel", "graph"]))
+    kernels = ops.filter(pl.col("op").is_in(["kernel", "graph"]))
     return kernels["gpu"].unique().sort().to_list()
 
 

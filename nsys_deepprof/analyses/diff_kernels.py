@@ -89,7 +89,7 @@ def kernel_totals(
 def _per_name(trace: Trace, gpus: Sequence[int]) -> pl.DataFrame:
     """Calls, total and median time of every kernel name, in the order in which they first run."""
     ops = in_windows(device_ops(trace), trace.windows).filter(
-        pl.col("gpu").is_in(list(gpus)) & pl.col("op").cast(pl.String).is_in(["kernel", "graph"])
+        pl.col("gpu").is_in(list(gpus)) & pl.col("op").is_in(["kernel", "graph"])
     )
     duration = pl.col("end_ns") - pl.col("start_ns")
     return (

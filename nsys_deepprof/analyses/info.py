@@ -81,12 +81,12 @@ def info(trace: Trace) -> Result:
 def _gpu_rows(trace: Trace) -> pl.DataFrame:
     windows = analysed_windows(trace)
     ops = in_windows(device_ops(trace), trace.windows)
-    is_op = {op: pl.col("op").cast(pl.String) == op for op in ("kernel", "memcpy", "memset")}
+    is_op = {op: pl.col("op") == op for op in ("kernel", "memcpy", "memset")}
     counts = ops.group_by("gpu").agg(
         is_op["kernel"].sum().cast(pl.Int64).alias("kernels"),
         is_op["memcpy"].sum().cast(pl.Int64).alias("memcpys"),
         is_op["memset"].sum().cast(pl.Int64).alias("memsets"),
-        (pl.col("op").cast(pl.String) == "graph").sum().cast(pl.Int64).alias("graph_launches"),
+        (pl.col("op") == "graph").sum().cast(pl.Int64).alias("graph_launches"),
         (pl.col("end_ns") - pl.col("start_ns"))
         .filter(is_op["kernel"])
         .sum()

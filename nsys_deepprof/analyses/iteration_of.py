@@ -40,12 +40,17 @@ def _found_iterations(trace: Trace) -> pl.DataFrame:
 
 def iteration_of(trace: Trace, gpu: pl.Series, time_ns: pl.Series) -> pl.Series:
     """The index of the iteration on `gpu` that holds each time; null where none does."""
-    found = found_iterations(trace)
-    result = np.full(len(gpu), -1, np.int64)
+    at = np.full(len(time_ns), -1, np.int64)
     gpus, times = gpu.to_numpy(), time_ns.to_numpy()
-    for (number,), mine in found.group_by("gpu"):
-        rows = np.flatnonzero(gpus == number)
-        at = np.searchsorted(mine["start_ns"].to_numpy(), times[rows], side="right") - 1
-        inside = (at >= 0) & (mine["end_ns"].to_numpy()[at] > times[rows])
-        result[rows[inside]] = mine["index"].to_numpy()[at[inside]]
-    return pl.Series("iteration", result).replace(-1, None)
+    found = found_iterations(trace)
+    for number in found["gpu"].unique():
+        mine = found.filter(pl.col("gpu") == number)
+        first = found["gpu"].search_sorted(number)
+        here = gpus == number
+        # Most traces have one GPU: nothing is copied to choose its rows.
+        rows = slice(None) if here.all() else np.flatnonzero(here)
+        started = np.searchsorted(mine["start_ns"].to_numpy(), times[rows], side="right") - 1
+        inside = (started >= 0) & (mine["end_ns"].to_numpy()[started] > times[rows])
+        at[rows] = np.where(inside, started + first, -1)
+    row = pl.Series(at).cast(pl.UInt32, strict=False)
+    return found["index"].gather(row).alias("iteration")

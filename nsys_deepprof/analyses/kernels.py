@@ -149,7 +149,7 @@ def _exposed(trace: Trace, keys: pl.Series) -> pl.DataFrame:
     label_of_code[first] = np.arange(len(first))
     # Whatever is not a kernel is one label more: it spoils being alone and is not reported.
     labels = np.full(ops.height, len(distinct), np.int64)
-    labels[(ops["op"].cast(pl.String) == "kernel").to_numpy()] = label_of_code[code]
+    labels[(ops["op"] == "kernel").to_numpy()] = label_of_code[code]
     gpus, starts, ends = (ops[c].to_numpy() for c in ("gpu", "start_ns", "end_ns"))
     alone = np.zeros(len(distinct) + 1, np.int64)
     for gpu, window in analysed_windows(trace).items():
@@ -167,7 +167,7 @@ def _with_shares(frame: pl.DataFrame, busy_ns: int, window_ns: int) -> pl.DataFr
 
 
 def _is_op(ops: pl.DataFrame, op: str) -> pl.DataFrame:
-    return ops.filter(pl.col("op").cast(pl.String) == op)
+    return ops.filter(pl.col("op") == op)
 
 
 def _graphs(graphs: pl.DataFrame, busy_ns: int) -> pl.DataFrame:

@@ -143,7 +143,7 @@ def _depths(trace: Trace) -> pl.DataFrame:
 def _concurrency(trace: Trace) -> pl.DataFrame:
     """Time by number of streams that run kernels."""
     ops = device_ops(trace)
-    kernels = ops.filter(pl.col("op").cast(pl.String).is_in(["kernel", "graph"]))
+    kernels = ops.filter(pl.col("op").is_in(["kernel", "graph"]))
     frames = [pl.DataFrame(schema={"gpu": pl.Int64, "streams": pl.Int64, "ns": pl.Int64})]
     for gpu, window in analysed_windows(trace).items():
         mine = kernels.filter(pl.col("gpu") == gpu)

@@ -98,7 +98,7 @@ def _first_operations(
             & pl.col("context_id").eq_missing(lane.context_id)
             & (pl.col("stream_id") == lane.stream_id)
             & (pl.col("call_tid") == tid)
-            & pl.col("op").cast(pl.String).is_in(mined_ops)
+            & pl.col("op").is_in(mined_ops)
         )
         .sort("call_start_ns", maintain_order=True)
     )

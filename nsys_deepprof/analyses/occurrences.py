@@ -151,7 +151,7 @@ def _side(
     ops = ops.with_columns(pl.Series("turn", turn, pl.Int64)).filter(
         (pl.col("turn") >= 0) & (pl.col("turn") < size)
     )
-    runs = ops["op"].cast(pl.String).is_in(["kernel", "graph"]).to_numpy()
+    runs = ops["op"].is_in(["kernel", "graph"]).to_numpy()
     duration = (ops["end_ns"] - ops["start_ns"]).to_numpy()
     kernel_ns = np.bincount(
         ops["turn"].to_numpy()[runs], weights=duration[runs], minlength=size
@@ -164,7 +164,7 @@ def _side(
     in_lane = (
         pl.col("context_id").eq_missing(pl.lit(lane.context_id))
         & pl.col("stream_id").eq_missing(pl.lit(lane.stream_id))
-        & pl.col("op").cast(pl.String).is_in(["kernel", "graph"])
+        & pl.col("op").is_in(["kernel", "graph"])
     )
     of_lane = np.flatnonzero(ops.select(in_lane).to_series().to_numpy())
     has_place = np.zeros(ops.height, np.bool_)

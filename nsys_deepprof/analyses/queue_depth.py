@@ -35,7 +35,7 @@ def _queue_depth(trace: Trace) -> pl.DataFrame:
     rows = pl.concat([device_ops(trace), host.issuing_calls(trace)], how="horizontal").select(
         *STREAM_KEYS, "start_ns", "correlation_id", "op", "call_end_ns"
     )
-    launched = pl.col("op").cast(pl.String).is_in(["kernel", "graph"])
+    launched = pl.col("op").is_in(["kernel", "graph"])
     first_of_call = (
         rows.filter(launched & pl.col("call_end_ns").is_not_null())
         .sort("start_ns", maintain_order=True)

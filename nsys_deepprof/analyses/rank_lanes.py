@@ -110,7 +110,7 @@ def collectives(ranks: Sequence[Rank], count: int) -> tuple[pl.DataFrame, int]:
         comm = device_ops(rank.trace).filter(
             (pl.col("gpu") == lane.gpu)
             & pl.col("global_pid").eq_missing(pl.lit(lane.global_pid))
-            & (pl.col("state").cast(pl.String) == "comm")
+            & (pl.col("state") == "comm")
         )
         turn = np.searchsorted(rank.found.start_ns, comm["start_ns"].to_numpy(), side="right") - 1
         parts.append(

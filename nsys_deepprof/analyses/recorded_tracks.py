@@ -111,7 +111,7 @@ def _kernels(trace: Trace) -> pl.DataFrame:
 
 def _graphs(trace: Trace) -> pl.DataFrame:
     ops = device_ops(trace)
-    named = ops.filter(ops["op"].cast(pl.String) == "graph")
+    named = ops.filter(ops["op"] == "graph")
     return named.select(*_LANE, "name", "correlation_id", category=pl.lit("graph"))
 
 

@@ -93,7 +93,7 @@ def exposed_communication(evidence: Evidence) -> Iterator[Finding]:
     if evidence.share(cost_ns) < COMM_SHARE:
         return
     ops = device_ops(evidence.trace)
-    comm = _inside(evidence, ops.filter(pl.col("state").cast(pl.String) == "comm"))
+    comm = _inside(evidence, ops.filter(pl.col("state") == "comm"))
     by_name = (
         comm.group_by("name", maintain_order=True)
         .agg(pl.col("lost_ns").sum())
