@@ -9,10 +9,9 @@ import polars as pl
 
 from nsys_deepprof import host, intervals
 from nsys_deepprof.analyses.context import with_context
-from nsys_deepprof.analyses.gpu_state import analysed_windows, gpu_states
+from nsys_deepprof.analyses.gpu_state import analysed_windows
 from nsys_deepprof.analyses.iteration_of import iteration_of
-from nsys_deepprof.device import device_ops
-from nsys_deepprof.ids import pid_of
+from nsys_deepprof.device import by_gpu, device_ops
 from nsys_deepprof.result import Result
 from nsys_deepprof.stream_waits import waits_of_ops
 from nsys_deepprof.units import format_ns, format_share
@@ -167,65 +166,90 @@ def _notes(trace: Trace, every: pl.DataFrame, min_gap_ns: int) -> list[str]:
 
 
 def _all_gaps(trace: Trace) -> pl.DataFrame:
-    found = _idle_intervals(trace)
+    ops, found = device_ops(trace), _idle_intervals(trace)
     if found.height == 0:
         return pl.DataFrame(schema=_ROW_SCHEMA)
-    found = found.hstack(_neighbours(trace, found))
     found = found.with_columns(
-        # Where the launching call's share begins; the host's share ends there.
-        pl.col("call_start_ns")
-        .clip(pl.col("gap_start_ns"), pl.col("gap_end_ns"))
-        .alias("launch_from_ns"),
-        pl.when(pl.col("call_start_ns").is_null())
-        .then(pl.lit("unknown"))
-        .when(pl.col("call_end_ns") <= pl.col("gap_start_ns"))
-        .then(pl.lit("device_wait"))
-        .otherwise(pl.lit("host"))
-        .alias("case"),
-    )
-    middle = pl.col("gap_start_ns") + (pl.col("call_start_ns") - pl.col("gap_start_ns")) // 2
-    host_part = pl.col("call_start_ns") > pl.col("gap_start_ns")
-    around = found.select(
-        "call_tid",
-        "call_start_ns",
-        pl.when(host_part).then(middle).alias("middle_ns"),
-    )
-    found = found.with_columns(
-        host.innermost_ranges(trace, around["call_tid"], around["middle_ns"]).alias("nvtx"),
-        host.innermost_ranges(trace, around["call_tid"], around["call_start_ns"]).alias(
-            "next_nvtx"
-        ),
-        iteration_of(trace, found["gpu"], found["start_ns"]).alias("iteration"),
         (pl.col("end_ns") - pl.col("start_ns")).alias("duration_ns"),
+        iteration_of(trace, found["gpu"], found["start_ns"]),
+        ops["name"].gather(found["prev_row"]).alias("prev_op"),
+        ops["name"].gather(found["next_row"]).alias("next_op"),
+        ops["pid"].gather(found["next_row"]),
     )
-    found = _with_parts(trace, found)
+    found = found.hstack(waits_of_ops(trace)[found["next_row"]])
+    calls = host.issuing_calls(trace, found["next_row"]).rename({"call_api": "next_api"})
+    found = found.hstack(calls)
+    found = found.hstack(_causes(trace, found))
     return found.select(pl.col(name).cast(dtype) for name, dtype in _ROW_SCHEMA.items())
 
 
 def _idle_intervals(trace: Trace) -> pl.DataFrame:
-    """One row per idle interval inside a window: gpu, start_ns, end_ns (clipped to the window),
-    gap_start_ns, gap_end_ns (the whole gap)."""
-    frames: list[pl.DataFrame] = []
+    """One row per idle interval inside a window, sorted by (gpu, start_ns): gpu, start_ns, end_ns
+    (clipped to the window), gap_start_ns, gap_end_ns (the whole gap), prev_row, next_row (rows of
+    `device_ops`: the operation that ends where the gap starts, the last one to start; the one that
+    starts where it ends, the one whose call is earliest)."""
     windows = analysed_windows(trace)
-    for gpu, states in gpu_states(trace).items():
+    frames: list[pl.DataFrame] = []
+    for gpu, ops in by_gpu(device_ops(trace).with_row_index("row")):
         if gpu not in windows:
             continue
-        idle = intervals.complement(states.busy, *states.window_ns)
-        gap, starts, ends = _clipped(idle, windows[gpu])
-        frames.append(
-            pl.DataFrame(
-                {
-                    "gpu": np.full(len(gap), gpu, np.int64),
-                    "start_ns": starts,
-                    "end_ns": ends,
-                    "gap_start_ns": idle[0][gap],
-                    "gap_end_ns": idle[1][gap],
-                }
-            )
+        idle = _between(ops)
+        idle = idle.with_columns(_earliest_issued(trace, ops, idle))
+        if trace.windows is None:
+            idle = idle.with_columns(start_ns="gap_start_ns", end_ns="gap_end_ns")
+        else:
+            whole = idle["gap_start_ns"].to_numpy(), idle["gap_end_ns"].to_numpy()
+            gap, starts, ends = _clipped(whole, windows[gpu])
+            idle = idle[gap].with_columns(pl.Series("start_ns", starts), pl.Series("end_ns", ends))
+        frames.append(idle.with_columns(pl.lit(gpu, pl.Int64).alias("gpu")))
+    return pl.concat(frames) if frames else pl.DataFrame()
+
+
+def _between(ops: pl.DataFrame) -> pl.DataFrame:
+    """The intervals between the operations of one GPU: gap_start_ns, gap_end_ns, prev_row, and
+    next_row, the first of those that start there and run; `ops` (sorted by start_ns) has `row`.
+
+    They are the complement of what is busy, and the operations around them are known on the way: a
+    gap is where one starts after all before it have ended.
+    """
+    # An operation without length ends no gap, except at an end of the GPU's window.
+    counts = (
+        (pl.col("end_ns") > pl.col("start_ns"))
+        | (pl.col("start_ns") == pl.col("start_ns").min())
+        | (pl.col("end_ns") == pl.col("end_ns").max())
+    )
+    reach = pl.when(counts).then("end_ns").cum_max().forward_fill()
+    latest = pl.when(pl.col("end_ns") == pl.col("reach")).then("row").forward_fill()
+    return (
+        ops.select("start_ns", "end_ns", "row", counts.alias("counts"), reach.alias("reach"))
+        .select(
+            pl.col("reach").shift(1).alias("gap_start_ns"),
+            pl.col("start_ns").alias("gap_end_ns"),
+            latest.shift(1).alias("prev_row"),
+            pl.col("row").alias("next_row"),
+            "counts",
         )
-    columns = ("gpu", "start_ns", "end_ns", "gap_start_ns", "gap_end_ns")
-    empty = pl.DataFrame(schema=dict.fromkeys(columns, pl.Int64))
-    return pl.concat([empty, *frames]).sort("gpu", "start_ns")
+        .filter(pl.col("counts") & (pl.col("gap_end_ns") > pl.col("gap_start_ns")))
+        .drop("counts")
+    )
+
+
+def _earliest_issued(trace: Trace, ops: pl.DataFrame, idle: pl.DataFrame) -> pl.Series:
+    """next_row of `idle`; where several operations start at the gap's end, the one whose call is
+    the earliest."""
+    next_row = idle["next_row"]
+    alike = pl.col("start_ns") == pl.col("start_ns").shift(1)
+    tied = ops.filter(alike | alike.shift(-1)).select("start_ns", "row")
+    tied = idle.select("next_row", pl.col("gap_end_ns").alias("start_ns")).join(tied, on="start_ns")
+    if tied.height == 0:
+        return next_row
+    earliest = (
+        tied.hstack(host.issuing_calls(trace, tied["row"]))
+        .sort("next_row", "call_start_ns", "call_end_ns", "call_tid", "row", nulls_last=True)
+        .unique("next_row", keep="first")
+    )
+    # Rows are sorted and each ends one gap: its place is found by searching.
+    return next_row.scatter(next_row.search_sorted(earliest["next_row"]), earliest["row"])
 
 
 def _clipped(disjoint: Intervals, windows: Intervals) -> tuple[Ints, Ints, Ints]:
@@ -240,70 +264,6 @@ def _clipped(disjoint: Intervals, windows: Intervals) -> tuple[Ints, Ints, Ints]
     return member, starts, ends
 
 
-def _neighbours(trace: Trace, found: pl.DataFrame) -> pl.DataFrame:
-    """Per gap: the operation that ends where it starts (the last one to start), the one that
-    starts where it ends (the one whose call is earliest), and the call that issued that.
-
-    Columns: prev_row, next_row, prev_op, next_op, pid, waits_for_stream, waits_for_op, next_api,
-    call_start_ns, call_end_ns, call_tid.
-    """
-    ops, calls = device_ops(trace), host.issuing_calls(trace)
-    op_gpu, op_start, op_end = (ops[c].to_numpy() for c in ("gpu", "start_ns", "end_ns"))
-    gap_gpu, gap_start, gap_end = (
-        found[c].to_numpy() for c in ("gpu", "gap_start_ns", "gap_end_ns")
-    )
-    prev_row, next_row = (np.zeros(found.height, np.int64) for _ in range(2))
-    tied: list[pl.DataFrame] = []
-    for gpu in np.unique(gap_gpu):
-        gaps_here = np.flatnonzero(gap_gpu == gpu)
-        first, beyond = np.searchsorted(op_gpu, [gpu, gpu + 1])
-        by_end = np.argsort(op_end[first:beyond], kind="stable")
-        ended = np.searchsorted(op_end[first:beyond][by_end], gap_start[gaps_here], side="right")
-        prev_row[gaps_here] = first + by_end[ended - 1]
-        starts = op_start[first:beyond]
-        at = np.searchsorted(starts, gap_end[gaps_here], side="left")
-        count = np.searchsorted(starts, gap_end[gaps_here], side="right") - at
-        next_row[gaps_here] = first + at
-        several = np.flatnonzero(count > 1)
-        candidate = np.arange(count[several].sum()) - np.repeat(
-            np.cumsum(count[several]) - count[several], count[several]
-        )
-        tied.append(
-            pl.DataFrame(
-                {
-                    "gap": np.repeat(gaps_here[several], count[several]),
-                    "row": np.repeat(first + at[several], count[several]) + candidate,
-                }
-            )
-        )
-    ties = pl.concat(tied)
-    if ties.height:
-        earliest = (
-            ties.hstack(calls.select("call_start_ns", "call_end_ns", "call_tid")[ties["row"]])
-            .sort("gap", "call_start_ns", "call_end_ns", "call_tid", "row", nulls_last=True)
-            .unique("gap", keep="first", maintain_order=True)
-        )
-        next_row[earliest["gap"].to_numpy()] = earliest["row"].to_numpy()
-    following = ops.select("name", "global_pid")[next_row]
-    return (
-        pl.DataFrame(
-            {
-                "prev_row": prev_row,
-                "next_row": next_row,
-                "prev_op": ops["name"][prev_row],
-                "next_op": following["name"],
-                "pid": following.select(pid_of(pl.col("global_pid")))["global_pid"],
-            }
-        )
-        .hstack(waits_of_ops(trace)[next_row])
-        .hstack(
-            calls.select(
-                pl.col("call_api").alias("next_api"), "call_start_ns", "call_end_ns", "call_tid"
-            )[next_row]
-        )
-    )
-
-
 _ACTIVITIES_OF_CAUSE = {
     "sync": ("sync",),
     "alloc": ("alloc",),
@@ -315,47 +275,96 @@ _ACTIVITIES_OF_CAUSE = {
 """What a thread does in the parts that are split by it."""
 
 
-def _with_parts(trace: Trace, found: pl.DataFrame) -> pl.DataFrame:
-    """`found` plus the parts, cause, cause_name and drained_by."""
-    starts, ends = found["start_ns"].to_numpy(), found["end_ns"].to_numpy()
-    columns = (*PART_COLUMNS, "launch_call_ns", "driver_load_ns", "queue_full_ns")
-    parts = {column: np.zeros(found.height, np.int64) for column in columns}
-    for whole in ("unknown", "device_wait"):
-        chosen = (found["case"] == whole).to_numpy()
-        parts[f"{whole}_ns"][chosen] = (ends - starts)[chosen]
+_TIMES = (*PART_COLUMNS, "launch_call_ns", "driver_load_ns", "queue_full_ns")
+_CAUSE_SCHEMA = {
+    c: SCHEMA[c] for c in (*_TIMES, "cause", "cause_name", "drained_by", "nvtx", "next_nvtx")
+}
+
+
+def _causes(trace: Trace, found: pl.DataFrame) -> pl.DataFrame:
+    """Per gap: the columns of `_CAUSE_SCHEMA`. Where the call that ended it is not known, there is
+    nothing to tell: all of its time is unknown."""
+    known = found["call_start_ns"].is_not_null()
+    if known.all():
+        return _known_causes(trace, found)
+    duration, unknown = found["duration_ns"], pl.lit("unknown", SCHEMA["cause"])
+    if not known.any():
+        told = {c: pl.lit(0 if c in _TIMES else None, dtype) for c, dtype in _CAUSE_SCHEMA.items()}
+        told |= {"unknown_ns": pl.col("duration_ns"), "cause": unknown}
+        return duration.to_frame().select(e.alias(c) for c, e in told.items())
+    row = (known.cast(pl.UInt32).cum_sum() - 1).set(~known, None)
+    causes = _known_causes(trace, found.filter(known)).select(pl.all().gather(row))
+    return causes.with_columns(
+        pl.col(*_TIMES).fill_null(0), pl.col("cause").fill_null(unknown)
+    ).with_columns(pl.when(known).then("unknown_ns").otherwise(duration).alias("unknown_ns"))
+
+
+def _known_causes(trace: Trace, found: pl.DataFrame) -> pl.DataFrame:
+    """`_causes` of gaps whose call is known."""
+    times: dict[str, Ints] = {}
     names: list[pl.DataFrame] = []
     drained: list[pl.DataFrame] = []
     threads = host.host_threads(trace, found["call_tid"])
-    known = found.with_row_index("row").filter(pl.col("call_tid").is_not_null())
-    for (tid,), mine in known.group_by("call_tid"):
+    for (tid,), mine in found.with_row_index("row").group_by("call_tid"):
         assert isinstance(tid, int)
-        thread = threads[tid]
-        drained.append(_drained_by(thread, mine))
-        late = mine.filter(pl.col("case") == "host")
-        row = late["row"].to_numpy()
-        host_until = np.clip(late["launch_from_ns"].to_numpy(), starts[row], ends[row])
-        parts["launch_ns"][row] = ends[row] - host_until
-        returned = np.clip(late["call_end_ns"].to_numpy(), host_until, ends[row])
-        parts["launch_call_ns"][row] = returned - host_until
-        split = thread.split(starts[row], host_until)
-        parts["host_ns"][row] = split["host_ns"]
-        for cause, activities in _ACTIVITIES_OF_CAUSE.items():
-            parts[f"{cause}_ns"][row] = sum(split[f"{activity}_ns"] for activity in activities)
-        for column in ("driver_load_ns", "queue_full_ns"):
-            parts[column][row] = split[column]
-        names.append(_cause_names(thread, late, {c: p[row] for c, p in parts.items()}, host_until))
-    return found.with_columns(
-        # Popped, so that a long trace's parts are not held twice.
-        *(pl.Series(column, parts.pop(column)) for column in columns),
-        _scattered("cause_name", names, found.height),
-        _scattered("drained_by", drained, found.height),
-    ).with_columns(
-        pl.when(pl.col("launch_ns") == pl.max_horizontal(PART_COLUMNS))
-        .then("next_api")
-        .otherwise("cause_name")
-        .alias("cause_name"),
-        _largest_part().alias("cause"),
+        drained.append(_drained_by(threads[tid], mine))
+        # The others were queued before the gap began: they wait for the device.
+        late = mine.filter(pl.col("call_end_ns") > pl.col("gap_start_ns"))
+        parts, until = _host_parts(threads[tid], late)
+        names.append(_cause_names(threads[tid], late, parts, until))
+        for column, values in parts.items():
+            # Most activities take part in no gap: a column of zeros is not written out.
+            if values.any():
+                whole = times.setdefault(column, np.zeros(found.height, np.int64))
+                whole[late["row"].to_numpy()] = values
+    queued = pl.col("call_end_ns") <= pl.col("gap_start_ns")
+    waits = pl.when(queued).then("duration_ns").otherwise(0).alias("device_wait_ns")
+    # The host's part ends where the call begins.
+    host_ns = pl.col("call_start_ns") - pl.col("gap_start_ns")
+    middle = found.select(
+        pl.when(host_ns > 0).then(pl.col("gap_start_ns") + host_ns // 2)
+    ).to_series()
+    present = [c for c in PART_COLUMNS if c in times or c == "device_wait_ns"]
+    columns = {c: pl.Series(times.pop(c)) if c in times else pl.lit(0, pl.Int64) for c in _TIMES}
+    return (
+        found.select("next_api", "duration_ns", "call_end_ns", "gap_start_ns")
+        .with_columns(**columns)
+        .with_columns(waits)
+        .with_columns(
+            _largest_part(present).alias("cause"),
+            _scattered("cause_name", names, found.height),
+            _scattered("drained_by", drained, found.height),
+            host.innermost_ranges(trace, found["call_tid"], middle).alias("nvtx"),
+            host.innermost_ranges(trace, found["call_tid"], found["call_start_ns"]).alias(
+                "next_nvtx"
+            ),
+        )
+        .with_columns(
+            pl.when(pl.col("cause") == "launch")
+            .then("next_api")
+            .otherwise("cause_name")
+            .alias("cause_name")
+        )
+        .select(*_CAUSE_SCHEMA)
     )
+
+
+def _host_parts(thread: host.HostThread, late: pl.DataFrame) -> tuple[dict[str, Ints], Ints]:
+    """The parts of gaps in which the launching call returned, and where each host part ends."""
+    starts, ends = late["start_ns"].to_numpy(), late["end_ns"].to_numpy()
+    until = np.clip(late["call_start_ns"].to_numpy(), starts, ends)
+    returned = np.clip(late["call_end_ns"].to_numpy(), until, ends)
+    split = thread.split(starts, until)
+    activities = {
+        f"{cause}_ns": np.sum([split[f"{a}_ns"] for a in parts], axis=0)
+        for cause, parts in _ACTIVITIES_OF_CAUSE.items()
+    }
+    return {
+        "launch_ns": ends - until,
+        "launch_call_ns": returned - until,
+        **activities,
+        **{c: split[c] for c in ("host_ns", "driver_load_ns", "queue_full_ns")},
+    }, until
 
 
 def _drained_by(thread: host.HostThread, mine: pl.DataFrame) -> pl.DataFrame:
@@ -372,10 +381,12 @@ def _cause_names(
     thread: host.HostThread, late: pl.DataFrame, parts: dict[str, Ints], until: Ints
 ) -> pl.DataFrame:
     """Columns row, name: what takes the most of the part that names the cause."""
-    largest = np.maximum.reduce([parts[column] for column in PART_COLUMNS])
+    largest = np.maximum.reduce([parts[c] for c in PART_COLUMNS if c in parts])
     found = [pl.DataFrame(schema={"row": pl.UInt32, "name": pl.Categorical})]
     left = np.ones(late.height, np.bool_)
     for cause, column in zip(CAUSES, PART_COLUMNS, strict=True):
+        if column not in parts:
+            continue
         chosen = left & (parts[column] == largest)
         left &= ~chosen
         if cause not in _ACTIVITIES_OF_CAUSE or not chosen.any():
@@ -388,18 +399,21 @@ def _cause_names(
     return pl.concat(found)
 
 
-def _scattered(name: str, found: list[pl.DataFrame], height: int) -> pl.Series:
+def _scattered(name: str, found: list[pl.DataFrame], height: int) -> pl.Series | pl.Expr:
     """A column of `height` rows with the `name` of each `row` of the frames; null elsewhere."""
     every = pl.concat([pl.DataFrame(schema={"row": pl.UInt32, "name": pl.Categorical}), *found])
+    if every["name"].null_count() == every.height:
+        return pl.lit(None, pl.Categorical).alias(name)
     place = np.full(height, -1, np.int64)
     place[every["row"].to_numpy()] = np.arange(every.height)
-    at = pl.Series(place)
-    return every["name"].gather(at.set(at < 0, None)).alias(name)
+    return every["name"].gather(pl.Series(place).cast(pl.UInt32, strict=False)).alias(name)
 
 
-def _largest_part() -> pl.Expr:
-    largest = pl.max_horizontal(PART_COLUMNS)
-    cause: pl.Expr = pl.lit(None, pl.String)
-    for name, column in zip(reversed(CAUSES), reversed(PART_COLUMNS), strict=True):
-        cause = pl.when(pl.col(column) == largest).then(pl.lit(name)).otherwise(cause)
+def _largest_part(columns: list[str]) -> pl.Expr:
+    """The cause whose part is the largest, of these columns; the first of equals."""
+    cause: pl.Expr = pl.lit(None, SCHEMA["cause"])
+    largest = pl.max_horizontal(columns)
+    for column in reversed(columns):
+        this = pl.lit(column.removesuffix("_ns"), SCHEMA["cause"])
+        cause = pl.when(pl.col(column) == largest).then(this).otherwise(cause)
     return cause
