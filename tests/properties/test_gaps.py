@@ -153,8 +153,43 @@ def oracle(
                     if t == tid and start * STEP <= middle < end * STEP
                 ]
                 nvtx = {name for st_, en, name in around if (st_, en) == max(around)[:2]}
-        found.append({"start_ns": a, "end_ns": b, **parts, "drained": drained, "nvtx": nvtx})
+        found.append(
+            {
+                "start_ns": a,
+                "end_ns": b,
+                **parts,
+                "drained": drained,
+                "nvtx": nvtx,
+                "prev": prev_names(ops, a),
+                "next": next_names(ops, b),
+            }
+        )
     return found
+
+
+def shown(op: Op) -> str:
+    return op.name if op.op == "kernel" else "Memset" if op.op == "memset" else "Memcpy"
+
+
+def prev_names(ops: list[Op], a: int) -> set[str]:
+    """What ended last when the gap began; of those that ended together, the last to start."""
+    before = [op for op in ops if op.end <= a and op.start <= a]
+    last = max((op.end, op.start) for op in before)
+    return {shown(op) for op in before if (op.end, op.start) == last}
+
+
+def next_names(ops: list[Op], b: int) -> set[str]:
+    """What starts where the gap ends; of several, what was issued first."""
+    there = [op for op in ops if op.start == b]
+    issued = [op for op in there if op.call is not None and op.op != "migration"]
+    if not issued:
+        return {shown(op) for op in there}
+    first = min((s, s + length, tid) for s, length, tid in (op.call for op in issued if op.call))
+    return {
+        shown(op)
+        for op in issued
+        if op.call and (op.call[0], op.call[0] + op.call[1], op.call[2]) == first
+    }
 
 
 def paint(
@@ -219,6 +254,8 @@ def test_every_gap_is_split_as_defined(
         assert row["cause"] == next(c for c in CAUSES if parts[f"{c}_ns"] == largest)
         assert row["drained_by"] in (expected["drained"] or {None})
         assert row["nvtx"] in (expected["nvtx"] or {None})
+        assert row["prev_op"].split()[0] in expected["prev"]
+        assert row["next_op"].split()[0] in expected["next"]
         assert row["driver_load_ns"] + row["queue_full_ns"] <= row["profiler_ns"]
         assert row["launch_call_ns"] <= row["launch_ns"]
 
