@@ -57,6 +57,24 @@ RANK_SCHEMA: dict[str, pl.DataType] = {
     "collective_wait_ns": pl.Int64(),
     "times_slowest": pl.Int64(),
 }
+RANK_ITERATION_SCHEMA: dict[str, pl.DataType] = {
+    "rank": pl.Int64(),
+    "index": pl.Int64(),
+    "duration_ns": pl.Int64(),
+    "own_ns": pl.Int64(),
+    "wait_ns": pl.Int64(),
+    "lag_ns": pl.Float64(),
+}
+PLACE_SCHEMA: dict[str, pl.DataType] = {
+    "position": pl.Int64(),
+    "name": pl.String(),
+    "slowest": pl.Int64(),
+    "own_ns": pl.Float64(),
+    "others_ns": pl.Float64(),
+    "lag_ns": pl.Float64(),
+    "run_lag_ns": pl.Float64(),
+    "times_worst": pl.Int64(),
+}
 COLLECTIVE_SCHEMA: dict[str, pl.DataType] = {
     "name": pl.String(),
     "calls": pl.Int64(),
@@ -69,6 +87,9 @@ STRAGGLER_TIMES_SHARE = 0.5
 STRAGGLER_LAG_SHARE = 0.01
 """A straggler is the slowest in over half of the iterations, and its own time is over that of the
 others by this share."""
+
+MOST_OF_LAG_SHARE = 0.5
+"""A place that loses less than this share of a rank's lag does not explain it."""
 
 
 def ranks(traces: Sequence[Trace]) -> Result:
@@ -88,9 +109,15 @@ def ranks(traces: Sequence[Trace]) -> Result:
     stream, device or correlation, only by number of the iteration and place in it.
 
     Extra keys: `ranks`: a frame of `RANK_SCHEMA`; `wait_ns` there is the exposed waiting, and
-    `collective_wait_ns` all of it; `collectives`: a frame of `COLLECTIVE_SCHEMA`; `straggler`: the
-    rank that is slow again and again, or null; `imbalance`: mean over the iterations;
-    `clock_accuracy_ns`; `status`: 'ok', 'one_rank' or 'no_iterations'; `summary`: sentences.
+    `collective_wait_ns` all of it; `rank_iterations`: a frame of `RANK_ITERATION_SCHEMA`, each rank
+    in each iteration, where `lag_ns` is its own time less the median of the other ranks';
+    `places`: a frame of `PLACE_SCHEMA`, the places of the iteration from the most lost time to the
+    least: the rank that is slowest there by its median over the iterations, how much that is over
+    the median of the others', how much of it is the operation itself (`run_lag_ns`; the rest
+    follows it), and in how many iterations the slowest rank lost most there; `collectives`: a frame
+    of `COLLECTIVE_SCHEMA`; `straggler`: the rank that is slow again and again, or null;
+    `imbalance`: mean over the iterations; `clock_accuracy_ns`; `status`: 'ok', 'one_rank' or
+    'no_iterations'; `summary`: sentences.
     """
     found, count, notes = find_ranks(traces)
     status = (
@@ -119,9 +146,12 @@ def ranks(traces: Sequence[Trace]) -> Result:
     per_turn, per_place = _measure(found, count, calls)
     frame = _rows(found, per_turn, per_place, calls)
     straggler = _straggler(frame, len(found))
+    lags = _lags(per_turn, len(found))
     extra: dict[str, Any] = {
         "status": status,
         "ranks": _rank_rows(found, count, per_turn, calls, frame),
+        "rank_iterations": lags,
+        "places": _place_rows(found, per_place, frame),
         "collectives": _collective_rows(calls),
         "straggler": straggler,
         "imbalance": frame["imbalance"].mean() if frame.height else None,
@@ -245,16 +275,10 @@ def _where(found: Sequence[Rank], slowest: pl.DataFrame, per_place: pl.DataFrame
         .sort("index", "where_ns", "position", descending=[False, True, False])
         .unique("index", keep="first", maintain_order=True)
     )
-    first = found[0]
-    names = [signature(first.lane.sequence.names[code]) for code in first.found.body.tolist()]
-    texts = pl.DataFrame(
-        {"position": range(len(names)), "name": names},
-        schema={"position": pl.Int64, "name": pl.String},
-    )
     slower = (pl.col("run_ns") - pl.col("run_ns_others")) >= (
         pl.col("idle_ns") - pl.col("idle_ns_others")
     )
-    return lost.join(texts, on="position", how="left", maintain_order="left").select(
+    return lost.join(_texts(found[0]), on="position", how="left", maintain_order="left").select(
         "index",
         "position",
         pl.when(slower)
@@ -262,6 +286,56 @@ def _where(found: Sequence[Rank], slowest: pl.DataFrame, per_place: pl.DataFrame
         .otherwise(pl.format("idle for longer after {}", "name"))
         .alias("where"),
         "where_ns",
+    )
+
+
+def _texts(first: Rank) -> pl.DataFrame:
+    """What runs at each place of the first rank's iteration."""
+    names = [signature(first.lane.sequence.names[code]) for code in first.found.body.tolist()]
+    return pl.DataFrame(
+        {"position": range(len(names)), "name": names},
+        schema={"position": pl.Int64, "name": pl.String},
+    )
+
+
+def _lags(per_turn: pl.DataFrame, size: int) -> pl.DataFrame:
+    """Each rank in each iteration, with its own time over the median of the others'."""
+    # Rank by rank, and each rank's iterations in order.
+    own = per_turn["own_ns"].to_numpy().reshape(size or 1, -1)
+    if size < 2 or own.size == 0:
+        return pl.DataFrame(schema=RANK_ITERATION_SCHEMA)
+    lag = [own[rank] - np.median(np.delete(own, rank, axis=0), axis=0) for rank in range(size)]
+    return per_turn.select(
+        pl.col("rank", "index", "duration_ns", "own_ns"),
+        pl.col("exposed_wait_ns").alias("wait_ns"),
+        pl.Series("lag_ns", np.concatenate(lag), dtype=pl.Float64),
+    )
+
+
+def _place_rows(found: Sequence[Rank], per_place: pl.DataFrame, rows: pl.DataFrame) -> pl.DataFrame:
+    """The places of the iteration that two ranks or more have, the most lost time first."""
+    if per_place.height == 0:
+        return pl.DataFrame(schema=PLACE_SCHEMA)
+    times = rows.group_by("position").agg(pl.len().cast(pl.Int64).alias("times_worst"))
+    lag = pl.col("own_ns") - pl.col("others_ns")
+    return (
+        per_place.group_by("position", "rank")
+        .agg(pl.col("own_ns", "run_ns").median())
+        .sort("position", "own_ns", "rank", descending=[False, True, False])
+        .group_by("position", maintain_order=True)
+        .agg(
+            pl.col("rank").first().alias("slowest"),
+            pl.col("own_ns").first(),
+            pl.col("own_ns").slice(1).median().alias("others_ns"),
+            (pl.col("run_ns").first() - pl.col("run_ns").slice(1).median()).alias("run_lag_ns"),
+        )
+        .drop_nulls("others_ns")
+        .with_columns(lag.alias("lag_ns"))
+        .join(_texts(found[0]), on="position", how="left", maintain_order="left")
+        .join(times, on="position", how="left", maintain_order="left")
+        .with_columns(pl.col("times_worst").fill_null(0))
+        .sort("lag_ns", "position", descending=[True, False])
+        .select(pl.col(name).cast(dtype) for name, dtype in PLACE_SCHEMA.items())
     )
 
 
@@ -362,8 +436,7 @@ def _summary(found: Sequence[Rank], rows: pl.DataFrame, straggler: int | None) -
         return lines
     mine = rows.filter(pl.col("slowest") == straggler)
     lag_ns, share = mine["lag_ns"].median(), mine["lag_share"].median()
-    places = mine["where"].drop_nulls().value_counts(sort=True)
-    where = f", mostly where {places['where'][0]}" if places.height else ""
+    where = _usual_place(mine)
     lines.append(
         f"Rank {straggler} ({found[straggler].lane.label} of {found[straggler].trace.source}) is "
         f"the slowest in {mine.height:,} of {rows.height:,} iterations, by "
@@ -371,3 +444,23 @@ def _summary(found: Sequence[Rank], rows: pl.DataFrame, straggler: int | None) -
         f"({format_share(share if isinstance(share, float) else None)}){where}."
     )
     return lines
+
+
+def _usual_place(rows: pl.DataFrame) -> str:
+    """Where a slow rank loses most; it may lose a little everywhere, or here and there."""
+    places = (
+        rows.drop_nulls("where")
+        .group_by("where")
+        .agg(pl.len().alias("times"), pl.col("where_ns").median(), pl.col("lag_ns").median())
+        .sort("times", "where", descending=[True, False])
+    )
+    if places.height == 0:
+        return ""
+    where, times, where_ns, lag_ns = places.row(0)
+    if where_ns < MOST_OF_LAG_SHARE * lag_ns:
+        return (
+            f", spread over the iteration (the largest part, {format_ns(where_ns)}, where {where})"
+        )
+    if times > rows.height / 2:
+        return f", mostly where {where}"
+    return f", at changing places (most often, {times:,} times, where {where})"

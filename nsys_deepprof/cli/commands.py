@@ -39,6 +39,12 @@ NsysOption = Annotated[
 ]
 
 
+HtmlOption = Annotated[
+    Path | None,
+    typer.Option("--html", metavar="FILE.html", help="Also write a page.", show_default=False),
+]
+
+
 def _window_options(  # noqa: PLR0917 - one for each option
     from_ms: Annotated[
         float | None,

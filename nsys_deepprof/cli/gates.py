@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from nsys_deepprof.cli.commands import comparison, table
+from nsys_deepprof.cli.commands import HtmlOption, comparison, table
 
 if TYPE_CHECKING:
     from nsys_deepprof.result import Result
@@ -37,10 +37,7 @@ def diff(
             show_default=False,
         ),
     ] = None,
-    html: Annotated[
-        Path | None,
-        typer.Option("--html", metavar="FILE.html", help="Also write a page.", show_default=False),
-    ] = None,
+    html: HtmlOption = None,
     seed: Annotated[
         int, typer.Option("--seed", metavar="N", help="Of the resampling behind the interval.")
     ] = 0,
@@ -60,10 +57,10 @@ def diff(
             notes=(*result.notes, f"Gate of {100 * fail_on:g} %: {told}."),
         )
     if html is not None:
-        from nsys_deepprof.cli.writing import write_text
+        from nsys_deepprof.cli.writing import write_page
         from nsys_deepprof.reports.diff_html import render
 
-        write_text(render(result), html, keep=[Path(a.source), Path(b.source)])
+        write_page(render, result, [a, b], html)
     return result
 
 

@@ -3,7 +3,7 @@
 # Annotations are live objects here: Typer reads them, so they are not postponed.
 from typing import TYPE_CHECKING
 
-from nsys_deepprof.cli.commands import together
+from nsys_deepprof.cli.commands import HtmlOption, together
 
 if TYPE_CHECKING:
     from nsys_deepprof.result import Result
@@ -11,8 +11,14 @@ if TYPE_CHECKING:
 
 
 @together
-def ranks(runs: list["Trace"]) -> "Result":
+def ranks(runs: list["Trace"], html: HtmlOption = None) -> "Result":
     """The ranks of one job: the slowest per iteration, and where."""
     from nsys_deepprof.analyses.ranks import ranks as analyse
 
-    return analyse(runs)
+    result = analyse(runs)
+    if html is not None:
+        from nsys_deepprof.cli.writing import write_page
+        from nsys_deepprof.reports.ranks_html import render
+
+        write_page(render, result, runs, html)
+    return result

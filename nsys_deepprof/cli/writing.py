@@ -8,14 +8,14 @@ import zlib
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from nsys_deepprof.atomic import new_file
 from nsys_deepprof.cli.options import Format
 from nsys_deepprof.errors import OutputError, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from nsys_deepprof.result import Result
     from nsys_deepprof.trace import Trace
@@ -44,8 +44,7 @@ def write(
     `runs` are the inputs, which are never written over.
     """
     source = ", ".join(trace.source for trace in traces)
-    if len(traces) > 1:
-        result = replace(result, extra={**_context(traces), **result.extra})
+    result = _with_context(result, traces)
     asked = limit
     if limit is None:
         limit = SCREENFUL if format_ is Format.TABLE else 0
@@ -87,6 +86,14 @@ def write_text(text: str, output: Path, *, keep: Path | Sequence[Path]) -> None:
     _replace_file(output, [text.encode("utf-8")], keep)
 
 
+def write_page(
+    render: Callable[[Result], str], result: Result, traces: Sequence[Trace], output: Path
+) -> None:
+    """Write the page of an analysis of `traces`, with their warnings, as `write_text` does."""
+    text = render(_with_context(result, traces))
+    write_text(text, output, keep=[Path(trace.source) for trace in traces])
+
+
 def write_pieces(pieces: Iterable[bytes], output: Path, *, keep: Path) -> None:
     """Write the pieces to `output` as `write_text` does; compressed where it is called `*.gz`."""
     if output.suffix == ".gz":
@@ -99,13 +106,24 @@ def default_report(run: Path) -> Path:
     return run.with_suffix(".html")
 
 
-def _context(traces: Sequence[Trace]) -> dict[str, Any]:
-    """What an analysis of one trace says by itself, of several traces together."""
+def _with_context(result: Result, traces: Sequence[Trace]) -> Result:
+    """What an analysis of one trace says by itself, added to one of several traces."""
+    if len(traces) < 2:
+        return result
     from nsys_deepprof.analyses.trust import capture_warnings
 
-    warnings = [f"{t.source}: {warning}" for t in traces for warning in capture_warnings(t)]
+    said: dict[str, list[str]] = {}
+    for trace in traces:
+        for warning in capture_warnings(trace):
+            said.setdefault(warning, []).append(trace.source)
+    every = "both runs" if len(traces) == 2 else f"all {len(traces):,} runs"
+    warnings = [
+        f"{every if len(of) == len(traces) else ', '.join(of)}: {warning}"
+        for warning, of in said.items()
+    ]
     windows = [trace.windows for trace in traces if trace.windows is not None]
-    return {"warnings": warnings, **({"analysed_windows": windows} if windows else {})}
+    context = {"warnings": warnings, **({"analysed_windows": windows} if windows else {})}
+    return replace(result, extra={**context, **result.extra})
 
 
 def _write_bytes(content: bytes, output: Path | None, keep: Sequence[Path]) -> None:

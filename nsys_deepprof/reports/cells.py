@@ -124,7 +124,7 @@ def _formatter(name: str, origin_ns: int) -> Callable[[Any], str]:
         return format_bytes
     if name == "throughput_gbps":
         return format_rate
-    if name.endswith("share") or name == "utilization":
+    if name.endswith("share") or name in {"utilization", "imbalance"}:
         return format_share
     if name in _COUNTS:
         return format_count

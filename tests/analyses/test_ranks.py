@@ -129,6 +129,30 @@ def test_own_time_and_waiting_are_exact(tmp_path: Path, work: list[list[list[int
             continue
         assert row["where_ns"] == max(lost)
         assert row["where"] == f"{'abc'[lost.index(max(lost))]} runs longer"
+    told = result.extra["rank_iterations"].to_dicts()
+    assert [(row["rank"], row["index"]) for row in told] == [
+        (r, k) for r in range(size) for k in range(turns - 1)
+    ]
+    for row in told:
+        k, r = row["index"], row["rank"]
+        own = [sum(work[o][k]) for o in range(size)]
+        assert row["own_ns"] == own[r] + 510
+        assert row["wait_ns"] == max(own) - own[r]
+        assert row["duration_ns"] == max(own) + 510
+        assert row["lag_ns"] == own[r] - float(np.median(own[:r] + own[r + 1 :]))
+    for row in result.extra["places"].filter(pl.col("position") < 3).iter_rows(named=True):
+        medians = [
+            float(np.median([work[r][k][row["position"]] for k in range(turns - 1)]))
+            for r in range(size)
+        ]
+        worst = medians.index(max(medians))
+        rest = float(np.median(medians[:worst] + medians[worst + 1 :]))
+        assert (row["name"], row["slowest"]) == ("abc"[row["position"]], worst)
+        assert row["lag_ns"] == row["run_lag_ns"] == medians[worst] - rest
+        assert row["times_worst"] == (result.frame["position"] == row["position"]).sum()
+    lags = result.extra["places"]["lag_ns"].to_list()
+    assert lags == sorted(lags, reverse=True)
+    assert len(lags) == 4
     table = result.extra["ranks"]
     waits = [
         sum(max(sum(work[o][k]) for o in range(size)) - sum(work[r][k]) for k in range(turns - 1))
@@ -212,11 +236,50 @@ def test_the_two_processes_of_a_real_run(
     assert any("No communication" in note for note in result.notes) != communicates
 
 
+@pytest.mark.parametrize(
+    ("slow", "told"),
+    [
+        ([(0, 1_000)] * 10, "mostly where a runs longer"),
+        ([(k % 3, 1_000 + k % 3) for k in range(10)], "at changing places (most often, 3 times"),
+        ([None] * 10, "spread over the iteration (the largest part, 400 ns, where a"),
+    ],
+)
+def test_the_summary_tells_one_place_from_many(
+    tmp_path: Path, slow: list[tuple[int, int] | None], told: str
+) -> None:
+    base = [[5_000, 5_000, 5_000]] * 10
+    late = [
+        [5_400, 5_399, 5_399] if one is None else [5_000 + one[1] * (p == one[0]) for p in range(3)]
+        for one in slow
+    ]
+    arrivals, begin = [], 0
+    for turn in late:
+        arrivals.append(begin + sum(turn))
+        begin = arrivals[-1] + 510
+    paths = [
+        rank_file(tmp_path / f"r{r}.sqlite", work, arrivals, start_ns=0, utc_ns=None)
+        for r, work in enumerate((base, late))
+    ]
+    result = ranks([open_trace(path) for path in paths])
+    assert result.extra["straggler"] == 1
+    assert told in result.extra["summary"][1]
+
+
 def test_the_command_takes_a_folder(tmp_path: Path) -> None:
     late_job(tmp_path, utc_ns=None)
     ran = run("ranks", tmp_path, "--format", "json")
     assert (ran.code, ran.err) == (0, "")
     document = ran.json()
     assert [row["rank"] for row in document["ranks"]] == [0, 1]
-    assert run("ranks", tmp_path).code == 0
+    page = tmp_path / "ranks.html"
+    table = run("ranks", tmp_path, "--html", page)
+    assert table.code == 0
+    # A warning of both files is said once, in the table and on the page.
+    assert table.text.count("both runs: No CUDA API calls") == 1
+    text = page.read_text(encoding="utf-8")
+    assert text.count("both runs: No CUDA API calls") == 1
+    assert 'data-straggler="1"' in text
+    first = tmp_path / "r0.sqlite"
+    assert run("ranks", tmp_path, "--html", first).code != 0
+    assert first.read_bytes()[:6] == b"SQLite"
     assert run("ranks", tmp_path / "absent").code == 3

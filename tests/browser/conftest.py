@@ -26,7 +26,9 @@ SECONDS = 60
 
 DRAWN = """
 const done = arguments[arguments.length - 1];
-const drawn = Promise.all([deepprof.drawn, deepprof.timelineDrawn]);
+// Pages without charts that a script draws have no such object.
+const { drawn: charts, timelineDrawn } = window.deepprof ?? {};
+const drawn = Promise.all([charts, timelineDrawn]);
 drawn.then(() => done(null), (error) => done(String(error)));
 """
 
