@@ -11,7 +11,7 @@ from nsys_deepprof import host, intervals
 from nsys_deepprof.analyses.gpu_state import gpu_states
 from nsys_deepprof.analyses.iteration_of import iteration_of
 from nsys_deepprof.codes import UNIFIED_MEMORY_KINDS
-from nsys_deepprof.device import device_ops
+from nsys_deepprof.device import device_ops, varying_keys
 
 if TYPE_CHECKING:
     from nsys_deepprof.trace import Trace
@@ -90,8 +90,10 @@ def train_of_copy(trace: Trace) -> pl.Series:
 
 def _train_of_copy(trace: Trace) -> pl.Series:
     lane = ["gpu", "global_pid", "context_id", "stream_id"]
-    ops = device_ops(trace).select(
-        *lane, "op", "start_ns", "end_ns", "name", pl.int_range(pl.len()).over(lane).alias("at")
+    ops = device_ops(trace)
+    keys, at = varying_keys(ops, lane), pl.int_range(pl.len())
+    ops = ops.select(
+        *lane, "op", "start_ns", "end_ns", "name", (at.over(keys) if keys else at).alias("at")
     )
     copies = (
         ops.filter(pl.col("op") == "memcpy")

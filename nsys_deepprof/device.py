@@ -139,9 +139,14 @@ def by_lane(rows: pl.DataFrame, keys: Sequence[str] = LANE_KEYS) -> list[pl.Data
     of their first rows."""
     if rows.height == 0:
         return []
-    # A key that has one value only costs time and parts nothing.
-    varying = [key for key in keys if rows[key].null_count() or rows[key].min() != rows[key].max()]
+    varying = varying_keys(rows, keys)
     return rows.partition_by(varying, maintain_order=True) if varying else [rows]
+
+
+def varying_keys(rows: pl.DataFrame, keys: Sequence[str] = LANE_KEYS) -> list[str]:
+    """Those of `keys` that do not have one value throughout: the others cost time and part
+    nothing."""
+    return [key for key in keys if rows[key].null_count() or rows[key].min() != rows[key].max()]
 
 
 def communication_names(names: pl.Series, patterns: tuple[str, ...] = ()) -> pl.Series:

@@ -97,20 +97,24 @@ def _lost_time(trace: Trace) -> pl.DataFrame:
             pl.lit(None, dtype).alias(c) for c, dtype in SCHEMA.items() if c not in part.columns
         ).select(pl.col(c).cast(t) for c, t in SCHEMA.items())
         for part in parts
+        if part.height
     ]
-    return pl.concat(typed).filter((pl.col("idle_ns") > 0) | (pl.col("copy_ns") > 0))
+    return pl.concat(typed) if typed else pl.DataFrame(schema=SCHEMA)
+
+
+def _kind(name: str) -> pl.Expr:
+    return pl.lit(name, SCHEMA["kind"])
 
 
 def _classed_copies(trace: Trace) -> pl.DataFrame:
     """`costed_copies` plus `loss` (one of `KINDS`), `train`, and prev_op, next_op around it."""
     ops = device_ops(trace)
-    around = ops.select(
-        pl.col("op").cast(pl.String),
-        pl.col("name").shift(1).over("gpu").alias("prev_op"),
-        pl.col("name").shift(-1).over("gpu").alias("next_op"),
-    ).filter(pl.col("op") == "memcpy")
+    # Copies are in the order of device_ops.
+    row = (ops["op"] == "memcpy").arg_true().cast(pl.Int64)
     copies = costed_copies(trace).with_columns(
-        train_of_copy(trace).alias("train"), around["prev_op"], around["next_op"]
+        train_of_copy(trace).alias("train"),
+        _name_at(ops, row - 1, row).alias("prev_op"),
+        _name_at(ops, row + 1, row).alias("next_op"),
     )
     kind = pl.col("kind").cast(pl.String)
     has = pl.col("blocking").list.contains
@@ -125,10 +129,17 @@ def _classed_copies(trace: Trace) -> pl.DataFrame:
         ("pageable_copy", pageable_side()),
         ("awaited_copy", has("awaited")),
     )
-    loss: pl.Expr = pl.lit("exposed_copy")
+    loss = _kind("exposed_copy")
     for name, applies in reversed(rules):
-        loss = pl.when(applies.fill_null(False)).then(pl.lit(name)).otherwise(loss)
+        loss = pl.when(applies.fill_null(False)).then(_kind(name)).otherwise(loss)
     return copies.with_columns(loss.alias("loss"))
+
+
+def _name_at(ops: pl.DataFrame, row: pl.Series, of: pl.Series) -> pl.Series:
+    """The names of operations at `row`, null where that is no row of the same GPU as `of`."""
+    there = row.set((row < 0) | (row >= ops.height), None)
+    same_gpu = ops["gpu"].gather(there).eq_missing(ops["gpu"].gather(of))
+    return ops["name"].gather(there.set(~same_gpu, None))
 
 
 def _copy_pieces(trace: Trace, copies: pl.DataFrame) -> pl.DataFrame:
@@ -167,7 +178,7 @@ def _copy_pieces(trace: Trace, copies: pl.DataFrame) -> pl.DataFrame:
         pl.coalesce("migration_cause", "wait_api", "api").alias("what"),
         pl.col("duration_ns").alias("copy_time_ns"),
         pl.col("host_blocked_ns").alias("host_ns"),
-    )
+    ).filter(pl.col("copy_ns") > 0)
 
 
 _NEITHER = pl.lit(False)
@@ -178,14 +189,14 @@ HOLDING_COPIES = ("readback", "copy_train", "sync_copy", "pageable_copy", "await
 
 def _gap_pieces(trace: Trace, copies: pl.DataFrame) -> list[pl.DataFrame]:
     """Code loading, allocation, the profiler, slow calls, and the rest of each gap."""
-    gaps = _with_neighbours(trace, copies)
+    every = _with_neighbours(trace, copies)
     loading = pl.col("load_ns") + pl.col("driver_load_ns")
     profiling = pl.col("profiler_ns") - pl.col("driver_load_ns") - pl.col("queue_full_ns")
     in_call = pl.col("launch_call_ns")
     after_call = pl.col("launch_ns") - in_call
     apart = ("loading", "alloc_ns", "profiling", "in_call", "after_call")
     gaps = (
-        gaps.with_columns(
+        every.with_columns(
             host_side=pl.col("duration_ns")
             - pl.sum_horizontal("launch_ns", "device_wait_ns", "unknown_ns"),
             loading=loading,
@@ -194,9 +205,10 @@ def _gap_pieces(trace: Trace, copies: pl.DataFrame) -> list[pl.DataFrame]:
             after_call=pl.when(after_call >= SLOW_CALL_NS).then(after_call).otherwise(0),
         )
         .with_columns(rest=pl.col("duration_ns") - pl.sum_horizontal(apart))
-        .with_columns(kind=_kind_of_rest())
+        .with_columns(kind=_kind_of_rest(every))
+        # Lazy, so that each piece copies only what it needs of the many columns.
+        .lazy()
     )
-    cause = pl.col("cause").cast(pl.String)
 
     def piece(
         idle: str,
@@ -210,22 +222,26 @@ def _gap_pieces(trace: Trace, copies: pl.DataFrame) -> list[pl.DataFrame]:
         def of_copy(column: str) -> pl.Expr:
             return pl.when(before).then(f"{column}_before").when(after).then(f"{column}_after")
 
-        return gaps.filter(pl.col(idle) > 0).select(
-            kind.alias("kind"),
-            *("gpu", "start_ns", "end_ns", "next_op", "iteration"),
-            pl.coalesce(of_copy("copy_start"), "start_ns").alias("event_ns"),
-            pl.when(before).then("op_before_copy").otherwise("prev_op").alias("prev_op"),
-            of_copy("bytes").alias("bytes"),
-            of_copy("direction").alias("direction"),
-            # Without any host time in the gap, it is the launch that tells the place.
-            pl.when(pl.col("host_side") > 0).then("nvtx").otherwise("next_nvtx").alias("nvtx"),
-            pl.col(idle).alias("idle_ns"),
-            pl.lit(0).alias("copy_ns"),
-            what.alias("what"),
+        return (
+            gaps.filter(pl.col(idle) > 0)
+            .select(
+                kind.alias("kind"),
+                *("gpu", "start_ns", "end_ns", "next_op", "iteration"),
+                pl.coalesce(of_copy("copy_start"), "start_ns").alias("event_ns"),
+                pl.when(before).then("op_before_copy").otherwise("prev_op").alias("prev_op"),
+                of_copy("bytes").alias("bytes"),
+                of_copy("direction").alias("direction"),
+                # Without any host time in the gap, it is the launch that tells the place.
+                pl.when(pl.col("host_side") > 0).then("nvtx").otherwise("next_nvtx").alias("nvtx"),
+                pl.col(idle).alias("idle_ns"),
+                pl.lit(0).alias("copy_ns"),
+                what.alias("what"),
+            )
+            .collect()
         )
 
     def named(*causes: str) -> pl.Expr:
-        return pl.when(cause.is_in(causes)).then("cause_name")
+        return pl.when(pl.col("cause").is_in(causes)).then("cause_name")
 
     before_copy = pl.col("loss_after").is_in(HOLDING_COPIES)
     slow_kind = (
@@ -233,22 +249,22 @@ def _gap_pieces(trace: Trace, copies: pl.DataFrame) -> list[pl.DataFrame]:
         .then("loss_after")
         # Code is loaded once: a kernel whose later launches are as slow is not being loaded.
         .when(pl.col("first_of_name") & ((pl.col("in_call") > 0).sum().over("next_op") == 1))
-        .then(pl.lit("module_loading"))
-        .otherwise(pl.lit("slow_call"))
+        .then(_kind("module_loading"))
+        .otherwise(_kind("slow_call"))
     )
     return [
-        piece("loading", pl.lit("module_loading"), named("load", "profiler")),
-        piece("alloc_ns", pl.lit("allocation"), named("alloc")),
-        piece("profiling", pl.lit("profiler"), named("profiler")),
+        piece("loading", _kind("module_loading"), named("load", "profiler")),
+        piece("alloc_ns", _kind("allocation"), named("alloc")),
+        piece("profiling", _kind("profiler"), named("profiler")),
         piece("in_call", slow_kind, pl.col("next_api"), after=before_copy),
-        piece("after_call", pl.lit("dependency"), pl.col("next_api")),
+        piece("after_call", _kind("dependency"), pl.col("next_api")),
         piece(
             "rest",
             pl.col("kind"),
             pl.when(pl.col("kind").is_in(["os_wait", "cuda_call"]))
             .then(named("os", "api"))
             .when(pl.col("kind") == "dependency")
-            .then(pl.format("stream {}", "waits_for_stream").cast(pl.Categorical))
+            .then("waits_for")
             .otherwise("drained_by"),
             before=pl.col("kind").is_in(HOLDING_COPIES),
         ),
@@ -257,14 +273,14 @@ def _gap_pieces(trace: Trace, copies: pl.DataFrame) -> list[pl.DataFrame]:
 
 def _with_neighbours(trace: Trace, copies: pl.DataFrame) -> pl.DataFrame:
     """Every gap plus what is known of the copy before it (columns ending in _before, and
-    op_before_copy) and of the copy behind it (_after), null where those are no copies, and
-    whether the kernel behind it is the first of its name in its process (first_of_name)."""
+    op_before_copy) and of the copy behind it (_after), null where those are no copies, whether the
+    kernel behind it is the first of its name in its process (first_of_name), and the stream that it
+    waits for in words (waits_for)."""
     ops = device_ops(trace)
-    op = ops["op"].cast(pl.String)
-    # Copies are in the order of device_ops.
-    copy_of_op = np.full(ops.height, -1, np.int64)
-    copy_of_op[(op == "memcpy").to_numpy()] = np.arange(copies.height)
     gaps = gaps_with_rows(trace)
+    # Copies are in the order of device_ops.
+    is_copy = ops["op"] == "memcpy"
+    copy_of_op = pl.select(pl.when(is_copy).then(is_copy.cast(pl.UInt32).cum_sum() - 1)).to_series()
     facts = {
         "copy_start": "start_ns",
         "loss": "loss",
@@ -272,34 +288,39 @@ def _with_neighbours(trace: Trace, copies: pl.DataFrame) -> pl.DataFrame:
         "direction": "kind",
         "bytes": "bytes",
     }
-    columns: list[pl.Series] = []
+    columns: list[pl.Series | pl.Expr] = []
     for side, row in (("before", "prev_row"), ("after", "next_row")):
-        copy = pl.Series(copy_of_op[gaps[row].to_numpy()])
-        copy = copy.set(copy < 0, None)
-        columns += [copies[c].gather(copy).alias(f"{n}_{side}") for n, c in facts.items()]
+        named = {f"{name}_{side}": copies[c] for name, c in facts.items()}
         if side == "before":
-            columns.append(copies["prev_op"].gather(copy).alias("op_before_copy"))
+            named["op_before_copy"] = copies["prev_op"]
+        if copies.height:
+            copy = copy_of_op.gather(gaps[row])
+            columns += [values.gather(copy).alias(name) for name, values in named.items()]
+        else:
+            columns += [pl.lit(None, values.dtype).alias(name) for name, values in named.items()]
     one_process = ops["global_pid"].min() == ops["global_pid"].max()
-    named = pl.col("name") if one_process else pl.struct("global_pid", "name")
-    is_first = ops.select(named.is_first_distinct()).to_series() & (op == "kernel")
-    columns.append(is_first[gaps["next_row"]].alias("first_of_name"))
-    return gaps.with_columns(columns)
+    kernel = pl.col("name") if one_process else pl.struct("global_pid", "name")
+    is_first = ops.select(kernel.is_first_distinct()).to_series() & (ops["op"] == "kernel")
+    columns.append(is_first.gather(gaps["next_row"]).alias("first_of_name"))
+    waits = gaps["waits_for_stream"]
+    stream = pl.format("stream {}", waits) if waits.null_count() < len(waits) else pl.lit(None)
+    return gaps.with_columns(*columns, stream.cast(pl.Categorical).alias("waits_for"))
 
 
-def _kind_of_rest() -> pl.Expr:
+def _kind_of_rest(gaps: pl.DataFrame) -> pl.Expr:
     rest = pl.col("rest")
     working = pl.col("host_ns") + pl.col("os_ns")
     stall = (working >= HOST_STALL_NS) & (working * 2 >= rest)
     # By its name a memset can be synchronous, but of device memory it does not wait.
-    after_wait = ~pl.col("drained_by").cast(pl.String).str.contains("Memset").fill_null(True)
+    waits = gaps["drained_by"].unique().cast(pl.String)
+    memsets = waits.filter(waits.str.contains("Memset")).to_list()
+    after_wait = pl.col("drained_by").is_not_null() & ~pl.col("drained_by").is_in(memsets)
     waited = (after_wait & ~stall) | (pl.col("sync_ns") * 2 >= rest)
     same_train = (pl.col("loss_before") == "copy_train") & (
         pl.col("train_before") == pl.col("train_after")
     )
     migrations = [f"Memcpy {kind}" for kind in UNIFIED_MEMORY_KINDS]
-    between_migrations = pl.col("prev_op").cast(pl.String).is_in(migrations) & pl.col(
-        "next_op"
-    ).cast(pl.String).is_in(migrations)
+    between_migrations = pl.all_horizontal(pl.col("prev_op", "next_op").is_in(migrations))
     rules = (
         # No call issues a migration: the host or the device touched memory that was elsewhere.
         ("migration", between_migrations),
@@ -312,7 +333,7 @@ def _kind_of_rest() -> pl.Expr:
         ("os_wait", pl.col("os_ns") * 2 >= rest),
         ("cuda_call", pl.col("api_ns") * 2 >= rest),
     )
-    kind: pl.Expr = pl.lit("host_late")
+    kind = _kind("host_late")
     for name, applies in reversed(rules):
-        kind = pl.when(applies.fill_null(False)).then(pl.lit(name)).otherwise(kind)
+        kind = pl.when(applies.fill_null(False)).then(_kind(name)).otherwise(kind)
     return kind

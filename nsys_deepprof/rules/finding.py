@@ -109,7 +109,7 @@ class Evidence:
 
     def of(self, *kinds: str) -> pl.DataFrame:
         """The pieces of these kinds, with `lost_ns`, their idle and exposed-copy time."""
-        return self.pieces.filter(pl.col("kind").cast(pl.String).is_in(kinds)).with_columns(
+        return self.pieces.filter(pl.col("kind").is_in(kinds)).with_columns(
             (pl.col("idle_ns") + pl.col("copy_ns")).alias("lost_ns")
         )
 
