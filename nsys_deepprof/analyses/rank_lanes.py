@@ -29,6 +29,9 @@ CLOCK_ACCURACY_NS = 1_000_000
 
 _PAIRWISE = r"(?i)send|recv"
 
+TOLD_OFFSETS = 8
+"""Files whose offsets are told one by one; `ranks` has them all."""
+
 
 @dataclass(frozen=True)
 class Rank:
@@ -199,8 +202,11 @@ def _skipped(
         ]
     notes = []
     if files > 1:
-        told = "; ".join(
-            f"+{offset / 1e6:.3f} ms" for offset in offsets.values() if offset is not None
+        later_ns = [offset for offset in offsets.values() if offset is not None]
+        told = (
+            "; ".join(f"+{offset / 1e6:.3f} ms" for offset in later_ns)
+            if len(later_ns) <= TOLD_OFFSETS
+            else f"up to +{max(later_ns) / 1e6:,.3f} ms"
         )
         notes.append(
             f"Files are aligned by the start of their capture ({told}), good to about a "

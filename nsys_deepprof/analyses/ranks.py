@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -85,8 +86,10 @@ COLLECTIVE_SCHEMA: dict[str, pl.DataType] = {
 
 STRAGGLER_TIMES_SHARE = 0.5
 STRAGGLER_LAG_SHARE = 0.01
-"""A straggler is the slowest in over half of the iterations, and its own time is over that of the
-others by this share."""
+STRAGGLER_CHANCE = 0.05
+"""A straggler is the slowest in over half of the iterations, its own time is over that of the
+others by this share, and among ranks that are equally fast one would be the slowest as often with
+at most this chance."""
 
 MOST_OF_LAG_SHARE = 0.5
 """A place that loses less than this share of a rank's lag does not explain it."""
@@ -415,13 +418,32 @@ def _collective_rows(calls: pl.DataFrame | None) -> pl.DataFrame:
 def _straggler(rows: pl.DataFrame, size: int) -> int | None:
     if rows.height == 0 or size < 2:
         return None
-    times = rows["slowest"].value_counts(sort=True)
-    rank, count = times.row(0)
+    rank, count = _most_often_slowest(rows)
     lag = rows.filter(pl.col("slowest") == rank)["lag_share"].median()
-    persistent = count > STRAGGLER_TIMES_SHARE * rows.height
-    return (
-        int(rank) if persistent and isinstance(lag, float) and lag >= STRAGGLER_LAG_SHARE else None
-    )
+    again = count > STRAGGLER_TIMES_SHARE * rows.height
+    if not again or _chance(count, rows.height, size) > STRAGGLER_CHANCE:
+        return None
+    return rank if isinstance(lag, float) and lag >= STRAGGLER_LAG_SHARE else None
+
+
+def _most_often_slowest(rows: pl.DataFrame) -> tuple[int, int]:
+    """The rank that is the slowest most often, the first of equals, and how often."""
+    times = rows.group_by("slowest").len().sort("len", "slowest", descending=[True, False])
+    rank, count = times.row(0)
+    return int(rank), int(count)
+
+
+def _chance(count: int, iterations: int, size: int) -> float:
+    """At most the chance that of `size` equal ranks any is the slowest `count` times or more.
+
+    Chernoff's bound on the binomial tail, times the ranks. `count / iterations` is over
+    `1 / size`.
+    """
+    share, even = count / iterations, 1 / size
+    divergence = share * math.log(share / even)
+    if share < 1:
+        divergence += (1 - share) * math.log((1 - share) / (1 - even))
+    return min(size * math.exp(-iterations * divergence), 1.0)
 
 
 def _summary(found: Sequence[Rank], rows: pl.DataFrame, straggler: int | None) -> list[str]:
@@ -432,7 +454,11 @@ def _summary(found: Sequence[Rank], rows: pl.DataFrame, straggler: int | None) -
         "mean."
     ]
     if straggler is None:
-        lines.append("No rank is slow again and again.")
+        rank, times = _most_often_slowest(rows)
+        lines.append(
+            f"No rank is slow again and again: the slowest most often is rank {rank}, in "
+            f"{times:,} of {rows.height:,} iterations."
+        )
         return lines
     mine = rows.filter(pl.col("slowest") == straggler)
     lag_ns, share = mine["lag_ns"].median(), mine["lag_share"].median()
@@ -448,16 +474,13 @@ def _summary(found: Sequence[Rank], rows: pl.DataFrame, straggler: int | None) -
 
 def _usual_place(rows: pl.DataFrame) -> str:
     """Where a slow rank loses most; it may lose a little everywhere, or here and there."""
-    places = (
-        rows.drop_nulls("where")
-        .group_by("where")
-        .agg(pl.len().alias("times"), pl.col("where_ns").median(), pl.col("lag_ns").median())
-        .sort("times", "where", descending=[True, False])
-    )
-    if places.height == 0:
+    placed = rows.drop_nulls("where")
+    if placed.height == 0:
         return ""
-    where, times, where_ns, lag_ns = places.row(0)
-    if where_ns < MOST_OF_LAG_SHARE * lag_ns:
+    places = placed.group_by("where").agg(pl.len().alias("times"), pl.col("where_ns").median())
+    where, times, where_ns = places.sort("times", "where", descending=[True, False]).row(0)
+    explained = (placed["where_ns"] / placed["lag_ns"]).median()
+    if not isinstance(explained, float) or explained < MOST_OF_LAG_SHARE:
         return (
             f", spread over the iteration (the largest part, {format_ns(where_ns)}, where {where})"
         )

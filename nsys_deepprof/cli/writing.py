@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 SCREENFUL = 20
 """Rows of a table when no limit is given."""
 
+NAMED_RUNS = 4
+"""Runs that a table names; of more, the first and the last."""
+
 SUMMARY_WIDTH = 100
 """Columns of a summary that is not for a terminal."""
 
@@ -61,6 +64,8 @@ def write(
             from nsys_deepprof.reports import table
 
             width = _terminal_width() if output is None else None
+            if len(traces) > NAMED_RUNS:
+                source = f"{traces[0].source} to {traces[-1].source}, {len(traces):,} runs"
             text = table.render(result, source, limit=limit, width=width)
         case Format.JSON:
             from nsys_deepprof.reports import rows

@@ -15,6 +15,7 @@ from fixtures.builder import Export
 from fixtures.generator import generate, generate_job
 from fixtures.scenarios import job
 from nsys_deepprof import open_trace, ranks
+from nsys_deepprof.analyses.ranks import _chance
 from tests.cli.running import run
 
 if TYPE_CHECKING:
@@ -263,6 +264,40 @@ def test_the_summary_tells_one_place_from_many(
     result = ranks([open_trace(path) for path in paths])
     assert result.extra["straggler"] == 1
     assert told in result.extra["summary"][1]
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(2, 9), st.integers(1, 40), st.data())
+def test_the_chance_of_a_straggler_is_never_told_too_small(
+    size: int, iterations: int, data: st.DataObject
+) -> None:
+    count = data.draw(st.integers(iterations // size + 1, max(iterations, iterations // size + 1)))
+    count = min(count, iterations)
+    tail = sum(
+        math.comb(iterations, k) * (size - 1) ** (iterations - k)
+        for k in range(count, iterations + 1)
+    )
+    assert _chance(count, iterations, size) >= min(tail / size**iterations, 1) - 1e-12
+
+
+def test_equal_ranks_have_no_straggler(tmp_path: Path) -> None:
+    alarms = 0
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        work = rng.integers(5_000, 6_000, (2, 14, 3)).tolist()
+        arrivals, begin = [], 0
+        for k in range(14):
+            arrivals.append(begin + max(sum(rank[k]) for rank in work))
+            begin = arrivals[-1] + 510
+        paths = [
+            rank_file(tmp_path / f"{seed}-{r}.sqlite", mine, arrivals, start_ns=0, utc_ns=None)
+            for r, mine in enumerate(work)
+        ]
+        result = ranks([open_trace(path) for path in paths])
+        alarms += result.extra["straggler"] is not None
+        if result.extra["straggler"] is None:
+            assert "No rank is slow again and again" in result.extra["summary"][1]
+    assert alarms <= 1
 
 
 def test_the_command_takes_a_folder(tmp_path: Path) -> None:

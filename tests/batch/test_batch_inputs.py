@@ -40,6 +40,19 @@ def test_a_folder_is_searched_whole_and_in_order(tmp_path: Path) -> None:
     ]
 
 
+def test_numbers_in_names_are_in_order_of_their_values(tmp_path: Path) -> None:
+    touch(tmp_path, "rank10.sqlite", "rank2.sqlite", "rank02.sqlite", "rank1b3.sqlite", "r.sqlite")
+    touch(tmp_path, "9/a.sqlite", "10/a.sqlite", "rank٣.sqlite", "7.sqlite", "x.sqlite")
+    ordered = [
+        *("7.sqlite", "9/a.sqlite", "10/a.sqlite", "r.sqlite", "rank1b3.sqlite"),
+        *("rank02.sqlite", "rank2.sqlite", "rank٣.sqlite", "rank10.sqlite", "x.sqlite"),
+    ]
+    assert names(find_inputs([str(tmp_path)]), tmp_path) == ordered
+    assert names(find_inputs([str(tmp_path / "rank[0-9]*.sqlite")]), tmp_path) == [
+        name for name in ordered if name.startswith("rank") and "٣" not in name
+    ]
+
+
 def test_one_form_of_a_run_stands_for_all(tmp_path: Path) -> None:
     touch(tmp_path, "run.sqlite", "run.nsys-rep", "run.deepprof/manifest.json", "other.nsys-rep")
     touch(tmp_path, "only.deepprof/manifest.json", "only.nsys-rep", "sub/run.nsys-rep")
