@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-    from nsys_deepprof.batch.run import ListedRun
+    from nsys_deepprof.batch.status import ListedRun
 
 _AT_ONCE = 200
 

@@ -1,4 +1,4 @@
-"""The page of trends, from the catalogue and the results that a batch has written."""
+"""What the page of trends shows, from the catalogue and the results that a batch has written."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 from sqlite_utils import Database
 
-from nsys_deepprof.atomic import new_file
 from nsys_deepprof.batch import status as state
 from nsys_deepprof.batch.catalog_columns import TABLES
 from nsys_deepprof.batch.trend import Work, find_works
@@ -39,15 +38,6 @@ class ArchivePage:
     runs: pl.DataFrame
     works: list[Work]
     kinds: pl.DataFrame
-
-
-def write_page(file: Path, out: Path, catalog: Path) -> None:
-    """Write the page of the batch directory `out`, whole or not at all."""
-    from nsys_deepprof.reports.trend import render
-
-    text = render(archive_page(out, catalog))
-    with new_file(file) as building:
-        building.write_text(text, encoding="utf-8")
 
 
 def archive_page(out: Path, catalog: Path) -> ArchivePage:

@@ -8,9 +8,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from nsys_deepprof.atomic import new_file
 from nsys_deepprof.batch import status as state
 from nsys_deepprof.batch.isolation import Limits
 from nsys_deepprof.batch.plan import BatchInput, KeptRun, Plan, read_plan, write_plan
+from nsys_deepprof.batch.status import ListedRun
 from nsys_deepprof.errors import InputError, OutputError
 
 if TYPE_CHECKING:
@@ -36,14 +38,6 @@ class BatchResult:
     def with_status(self, status: str) -> list[ListedRun]:
         """The runs that are 'ok', 'empty' or 'failed'."""
         return [run for run in self.runs if run.status.status == status]
-
-
-@dataclass(frozen=True)
-class ListedRun:
-    """A run of a batch and its tags. Its status is without metrics and warnings."""
-
-    status: RunStatus
-    tags: dict[str, str]
 
 
 def run_batch(
@@ -145,10 +139,13 @@ def _brief(status: RunStatus) -> RunStatus:
 
 def _write_overview(out: Path, runs: Sequence[ListedRun]) -> None:
     from nsys_deepprof.batch.catalog import write_catalog
-    from nsys_deepprof.batch.page import write_page
+    from nsys_deepprof.batch.page import archive_page
+    from nsys_deepprof.reports.trend import render
 
     write_catalog(out / CATALOG, out, runs)
-    write_page(out / PAGE, out, out / CATALOG)
+    text = render(archive_page(out, out / CATALOG))
+    with new_file(out / PAGE) as building:
+        building.write_text(text, encoding="utf-8")
 
 
 def _clear_unfinished(out: Path) -> None:

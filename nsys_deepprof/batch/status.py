@@ -68,6 +68,14 @@ class RunStatus:
     metrics: dict[str, Any] = field(default_factory=dict)
 
 
+@dataclass(frozen=True)
+class ListedRun:
+    """A run of a batch and its tags. Its status is without metrics and warnings."""
+
+    status: RunStatus
+    tags: dict[str, str]
+
+
 def identify(path: str) -> RunIdentity:
     """The identity of the run at `path`; reads the whole file."""
     run = Path(path)

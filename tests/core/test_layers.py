@@ -65,6 +65,16 @@ def test_only_the_command_line_prints_and_exits(path: Path) -> None:
     assert not names & {"print", "sys.exit", "exit", "sys.stdout.write"}
 
 
+def test_no_modules_import_each_other_in_a_circle() -> None:
+    """Not for types, and not inside functions either; but a result shows itself in a notebook."""
+    modules = {".".join(p.relative_to(PACKAGE).with_suffix("").parts): p for p in MODULES}
+    graph = {name: ours(path) & set(modules) - {name} for name, path in modules.items()}
+    graph["result"].remove("reports.inline")
+    while leaves := {name for name, needs in graph.items() if not needs & set(graph)}:
+        graph = {name: needs for name, needs in graph.items() if name not in leaves}
+    assert graph == {}
+
+
 def test_heavy_packages_are_not_imported_by_the_command_line_itself() -> None:
     import subprocess
     import sys
