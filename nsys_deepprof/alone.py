@@ -20,21 +20,22 @@ def alone_ns(starts: Ints, ends: Ints, labels: npt.NDArray[np.int64], within: In
     count = int(labels.max()) + 1 if len(labels) else 0
     total = np.zeros(count, np.int64)
     keep = ends > starts
-    starts, ends, labels = starts[keep], ends[keep], labels[keep]
+    if not keep.all():
+        starts, ends, labels = starts[keep], ends[keep], labels[keep]
     if len(starts) == 0:
         return total
     if (starts[1:] < starts[:-1]).any():
         order = np.argsort(starts, kind="stable")
         starts, ends, labels = starts[order], ends[order], labels[order]
     # What overlaps nothing is alone throughout: mostly that is nearly all.
-    reach = np.maximum.accumulate(ends)
-    clear = np.concatenate(([True], starts[1:] >= reach[:-1]))
+    clear = np.concatenate(([True], starts[1:] >= np.maximum.accumulate(ends)[:-1]))
     apart = clear & np.concatenate((clear[1:], [True]))
-    length = intervals.covered_between(within, starts[apart], ends[apart])
-    np.add.at(total, labels[apart], length)
-    starts, ends, labels = starts[~apart], ends[~apart], labels[~apart]
-    if len(starts) == 0:
+    length = intervals.covered_between(within, starts, ends)
+    length[~apart] = 0
+    np.add.at(total, labels, length)
+    if apart.all():
         return total
+    starts, ends, labels = starts[~apart], ends[~apart], labels[~apart]
     edges = np.concatenate((starts, ends))
     order = np.argsort(edges, kind="stable")
     edges = edges[order]

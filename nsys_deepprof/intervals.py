@@ -81,6 +81,13 @@ def covered_before(disjoint: Intervals, points: Ints) -> Ints:
 
 def covered_between(disjoint: Intervals, starts: Ints, ends: Ints) -> Ints:
     """For each interval, the length of it that the disjoint set covers."""
+    if len(disjoint[0]) == 1:
+        # A window: there is nothing to search for.
+        (from_ns,), (to_ns,) = disjoint
+        inside: Ints = np.minimum(ends, to_ns)
+        inside -= np.maximum(starts, from_ns)
+        np.maximum(inside, 0, out=inside)
+        return inside
     return covered_before(disjoint, ends) - covered_before(disjoint, starts)
 
 

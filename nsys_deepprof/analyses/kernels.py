@@ -12,7 +12,7 @@ from nsys_deepprof import host
 from nsys_deepprof.alone import alone_ns
 from nsys_deepprof.analyses.context import with_context
 from nsys_deepprof.analyses.gpu_state import analysed_windows
-from nsys_deepprof.device import device_ops
+from nsys_deepprof.device import by_gpu, device_ops
 from nsys_deepprof.errors import UsageError
 from nsys_deepprof.intervals import total
 from nsys_deepprof.result import Result
@@ -147,15 +147,19 @@ def _exposed(trace: Trace, keys: pl.Series) -> pl.DataFrame:
     # No key at all is the last place of the table, where -1 points to.
     label_of_code = np.zeros(int(first.max(initial=-1)) + 2, np.int64)
     label_of_code[first] = np.arange(len(first))
-    # Whatever is not a kernel is one label more: it spoils being alone and is not reported.
-    labels = np.full(ops.height, len(distinct), np.int64)
-    labels[(ops["op"] == "kernel").to_numpy()] = label_of_code[code]
-    gpus, starts, ends = (ops[c].to_numpy() for c in ("gpu", "start_ns", "end_ns"))
+    label = label_of_code[code]
+    if len(keys) < ops.height:
+        # Whatever is not a kernel is one label more: it spoils being alone and is not reported.
+        labels = np.full(ops.height, len(distinct), np.int64)
+        labels[(ops["op"] == "kernel").to_numpy()] = label
+        label = labels
     alone = np.zeros(len(distinct) + 1, np.int64)
-    for gpu, window in analysed_windows(trace).items():
-        mine = np.flatnonzero(gpus == gpu)
-        part = alone_ns(starts[mine], ends[mine], labels[mine], window)
-        alone[: len(part)] += part
+    windows = analysed_windows(trace)
+    for gpu, mine in by_gpu(ops.select("gpu", "start_ns", "end_ns", pl.lit(pl.Series(label)))):
+        if gpu in windows:
+            start_ns, end_ns, labelled = (column.to_numpy() for column in mine.drop("gpu"))
+            part = alone_ns(start_ns, end_ns, labelled, windows[gpu])
+            alone[: len(part)] += part
     return pl.DataFrame({keys.name: distinct, "exposed_ns": alone[: len(distinct)]})
 
 

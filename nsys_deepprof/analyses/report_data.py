@@ -243,16 +243,20 @@ def gap_histogram(every: pl.DataFrame) -> pl.DataFrame:
     longest = int(lengths.max()) if len(lengths) else 1
     steps = int(np.ceil(np.log10(longest + 1) * BINS_PER_DECADE)) + 1
     edges = np.unique(np.round(10 ** (np.arange(steps + 1) / BINS_PER_DECADE)).astype(np.int64))
-    index = np.searchsorted(edges, lengths, side="right") - 1
+    bins = pl.Series("bin", np.searchsorted(edges, lengths, side="right") - 1, dtype=pl.UInt16)
+    bound = pl.Series(edges, dtype=pl.Int64)
     return (
-        every.select("cause", "duration_ns")
-        .with_columns(
-            pl.Series("from_ns", edges[index], dtype=pl.Int64),
-            pl.Series("to_ns", edges[index + 1], dtype=pl.Int64),
-        )
-        .group_by("cause", "from_ns", "to_ns")
+        every.select("cause", bins, "duration_ns")
+        .group_by("cause", "bin")
         .agg(pl.len().cast(pl.Int64).alias("gaps"), pl.col("duration_ns").sum().alias("total_ns"))
-        .sort("cause", "from_ns")
+        .sort("cause", "bin")
+        .select(
+            "cause",
+            pl.lit(bound).gather("bin").alias("from_ns"),
+            pl.lit(bound).gather(pl.col("bin") + 1).alias("to_ns"),
+            "gaps",
+            "total_ns",
+        )
     )
 
 
