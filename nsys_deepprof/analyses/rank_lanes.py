@@ -65,7 +65,10 @@ def find_ranks(traces: Sequence[Trace]) -> tuple[list[Rank], int, list[str]]:
     for trace in traces:
         with_iterations = [m for m in main_lanes(mined(trace)) if m.found is not None]
         if not with_iterations:
-            notes.append(f"{trace.source} has no iterations: it is left out.")
+            notes.append(
+                f"{trace.source} has no iterations (`nsys-deepprof iterations` says why): it is "
+                "left out."
+            )
         chosen += [(trace, m.lane, m.found) for m in with_iterations if m.found is not None]
     if not chosen:
         return [], 0, notes

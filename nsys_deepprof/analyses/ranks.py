@@ -107,7 +107,8 @@ def ranks(traces: Sequence[Trace]) -> Result:
     others_ns), position, where and where_ns (the place in the iteration at which it loses most
     against the median of the others, and how much), duration_ns (the longest iteration),
     transfer_ns (what its collectives cost: each the shortest duration over the ranks), wait_ns (the
-    rest of their durations, over all ranks: waiting for others, hidden behind compute or not),
+    rest of their durations, over all ranks: waiting for others, hidden behind compute or not; both
+    null where the ranks have no collective in common),
     imbalance (longest own time over their mean, less 1). Nothing is joined across files by time,
     stream, device or correlation, only by number of the iteration and place in it.
 
@@ -226,6 +227,12 @@ def _measure(
     return pl.concat(turns), pl.concat(places)
 
 
+def _without_any(calls: pl.DataFrame, *names: str) -> pl.Expr:
+    """Figures of collectives: 0 where there was none just here, null where there is none at all."""
+    figures = pl.col(*names)
+    return figures.fill_null(0) if calls.height else pl.when(False).then(figures).name.keep()
+
+
 def _rows(
     found: Sequence[Rank],
     per_turn: pl.DataFrame,
@@ -257,7 +264,7 @@ def _rows(
         )
         .join(_where(found, slowest, per_place), on="index", how="left", maintain_order="left")
         .join(shared, on="index", how="left", maintain_order="left")
-        .with_columns(pl.col("transfer_ns", "wait_ns").fill_null(0))
+        .with_columns(_without_any(calls, "transfer_ns", "wait_ns"))
         .select(pl.col(name).cast(dtype) for name, dtype in SCHEMA.items())
     )
 
@@ -389,7 +396,8 @@ def _rank_rows(
         joined = joined.join(part, on="rank", how="left", maintain_order="left")
     if count:
         joined = joined.with_columns(
-            pl.col("collective_ns", "collective_wait_ns", "times_slowest").fill_null(0)
+            pl.col("times_slowest").fill_null(0),
+            _without_any(calls, "collective_ns", "collective_wait_ns", "wait_ns", "wait_share"),
         )
     return joined.select(pl.col(name).cast(dtype) for name, dtype in RANK_SCHEMA.items())
 

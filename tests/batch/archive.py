@@ -120,3 +120,22 @@ def write_history(folder: Path, days: int = 24) -> list[Path]:
                 )
                 files.append(export.write(place / f"day{day:02}.sqlite"))
     return files
+
+
+def small_archive(folder: Path, runs: int, *, bad: int) -> list[Path]:
+    """Small runs in `folder`, `bad` of them in turn truncated, empty, without GPU, and killers."""
+    folder.mkdir()
+    kinds = {(2 * turn + 1) * runs // (2 * bad): turn % 4 for turn in range(bad)}
+    files = []
+    for number in range(runs):
+        kind = kinds.get(number)
+        name = f"killer{number}" if kind == 3 else f"run{number}"
+        file = folder / f"{name}.sqlite"
+        if kind == 1:
+            file.touch()
+        elif kind == 2:
+            empty_export().api(100, 200 + number).write(file)
+        else:
+            training_export(number, turns=4).write(file)
+        files.append(truncate(file) if kind == 0 else file)
+    return files

@@ -9,7 +9,10 @@ from typing import TYPE_CHECKING
 import pytest
 import sqlite_utils
 
-from tests.batch.archive import empty_export, loop_export
+from nsys_deepprof.batch.engines import in_processes
+from tests.batch import unruly_worker
+from tests.batch.archive import empty_export, loop_export, small_archive
+from tests.cli.running import run
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -51,6 +54,27 @@ def test_failed_runs_give_status_4_and_a_line_each(tmp_path: Path) -> None:
     resumed = cli("--resume", "-o", tmp_path / "out", "--workers", "1")
     assert resumed.returncode == 4
     assert resumed.stdout.splitlines()[0] == "3 runs: 1 ok, 1 empty, 1 failed (3 done before)"
+
+
+def test_bad_runs_of_every_kind_give_reasons_and_status_4(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    unruly = in_processes(2, module=unruly_worker.MODULE)
+    monkeypatch.setattr("nsys_deepprof.cli.batch._engine", lambda *_: unruly)
+    paths = small_archive(tmp_path / "archive", 20, bad=4)
+    done = run("batch", tmp_path / "archive", "-o", tmp_path / "out")
+    assert done.code == 4
+    assert done.text.splitlines()[0] == "20 runs: 16 ok, 1 empty, 3 failed"
+    catalog = sqlite_utils.Database(tmp_path / "out" / "catalog.sqlite")
+    told = {row["path"]: (row["status"], row["error"]) for row in catalog["runs"].rows}
+    assert set(told) == set(map(str, paths))
+    failed = {path.rsplit("/", 1)[1]: why for path, (how, why) in told.items() if how == "failed"}
+    assert failed.keys() == {"run2.sqlite", "run7.sqlite", "killer17.sqlite"}
+    assert all(failed.values())
+    assert "SIGKILL" in failed["killer17.sqlite"]
+    for row in catalog["runs"].rows:
+        results = tmp_path / "out" / "runs" / row["run_id"] / "results" / "findings.parquet"
+        assert results.exists() == (row["status"] != "failed")
 
 
 def test_good_and_empty_runs_give_status_0(tmp_path: Path) -> None:

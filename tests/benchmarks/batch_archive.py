@@ -22,15 +22,18 @@ import time
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
+from unittest import mock
 
 from nsys_deepprof.batch.engines import in_processes
 from nsys_deepprof.batch.isolation import Limits
 from nsys_deepprof.batch.job import do_run
 from nsys_deepprof.batch.plan import BatchInput
 from nsys_deepprof.batch.run import BatchResult, run_batch
+from nsys_deepprof.cli.batch import SOME_RUNS_FAILED
 from tests.batch import unruly_worker
-from tests.batch.archive import digests, empty_export, training_export, truncate
+from tests.batch.archive import digests, small_archive, training_export
 from tests.batch.cluster import cluster
+from tests.cli.running import run
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -53,7 +56,7 @@ def main() -> None:
 
 
 def archive(folder: Path, runs: int) -> None:
-    paths = small_archive(folder, runs)
+    paths = small_archive(folder / "archive", runs, bad=BAD)
     alone_s = cpu_alone(folder, paths[:40])
     for count in dict.fromkeys((max(runs // 10, 2 * BAD), runs)):
         part = folder / f"out{count}"
@@ -73,12 +76,18 @@ def archive(folder: Path, runs: int) -> None:
             f"memory of all processes at most {max(peak) / 2**20:.0f} MiB, "
             f"of this one {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:.0f} MiB"
         )
-    reasons = sorted({str(run.status.reason) for run in result.with_status("failed")})
-    print(*(f"  {reason}" for reason in reasons), sep="\n")
+    reasons = [one.status.reason for one in result.runs if one.status.status != "ok"]
+    print(*(f"  {reason}" for reason in sorted(set(map(str, reasons)))), sep="\n")
     assert len(result.with_status("ok")) == runs - BAD, "some good run has no result"
-    with measured() as spent:
-        again = batch(paths[:runs], folder / f"out{runs}", unruly(2))
-    print(f"archive: nothing to do but {runs - again.skipped} runs: {spent['wall_s']:.0f} s")
+    assert len(reasons) == BAD, "some bad run has a result"
+    assert all(reasons), "some bad run has no reason"
+    with measured() as spent, mock.patch("nsys_deepprof.cli.batch._engine", return_value=unruly(2)):
+        again = run("batch", folder / "archive", "-o", folder / f"out{runs}")
+    print(
+        f"archive: the command, with nothing to do but those that may end otherwise: "
+        f"{again.text.splitlines()[0]}, status {again.code}, {spent['wall_s']:.0f} s"
+    )
+    assert again.code == SOME_RUNS_FAILED
 
 
 def workers(folder: Path, runs: int) -> None:
@@ -97,7 +106,7 @@ def workers(folder: Path, runs: int) -> None:
 
 
 def killed(folder: Path, runs: int) -> None:
-    paths = small_archive(folder, min(runs, 120))
+    paths = small_archive(folder / "archive", min(runs, 120), bad=BAD)
     batch(paths, folder / "whole", unruly(2))
     rng, out = random.Random(7), folder / "killed"
     command = [sys.executable, "-m", "tests.benchmarks.batch_killable", str(out), *map(str, paths)]
@@ -123,7 +132,7 @@ def killed(folder: Path, runs: int) -> None:
 def dask(folder: Path, runs: int) -> None:
     from nsys_deepprof.batch.dask_engine import on_dask
 
-    paths = small_archive(folder, runs)
+    paths = small_archive(folder / "archive", runs, bad=BAD)
     batch(paths, folder / "local", unruly(2))
     with cluster(folder, workers=2) as (address, processes), measured() as spent:
 
@@ -145,27 +154,6 @@ def dask(folder: Path, runs: int) -> None:
 def differing(a: Path, b: Path) -> list[str]:
     """The files that only one of two batches has, or that are not the same in both."""
     return sorted({name for name, _ in digests(a).items() ^ digests(b).items()})
-
-
-def small_archive(folder: Path, runs: int) -> list[Path]:
-    """Small runs, among them `BAD` ones: truncated, empty, without GPU, and killers."""
-    source = folder / "archive"
-    source.mkdir()
-    places = range(3, runs, max(1, runs // BAD))[:BAD]
-    bad = {number: turn % 4 for turn, number in enumerate(places)}
-    files = []
-    for number in range(runs):
-        kind = bad.get(number)
-        name = f"killer{number}" if kind == 3 else f"run{number}"
-        file = source / f"{name}.sqlite"
-        if kind == 1:
-            file.touch()
-        elif kind == 2:
-            empty_export().api(100, 200 + number).write(file)
-        else:
-            training_export(number, turns=4).write(file)
-        files.append(truncate(file) if kind == 0 else file)
-    return files
 
 
 def batch(paths: list[Path], out: Path, engine: Engine, **options: object) -> BatchResult:
