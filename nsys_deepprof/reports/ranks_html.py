@@ -25,6 +25,9 @@ DRAWN_COLUMNS = 160
 FULL_COLOUR_QUANTILE = 0.9
 """Of the largest lags of the iterations: a few hiccups leave all else to be seen."""
 
+LEAST_SCALE_SHARE = 0.01
+"""Scales reach this share of an iteration at least: differences that are nothing look like it."""
+
 HIGH_LAG_SHARE = 0.05
 
 
@@ -42,7 +45,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Column:
-    """The imbalance in the iterations `first` to `last`: mean, and height among the columns."""
+    """The mean imbalance in the iterations `first` to `last`, and its height on the scale."""
 
     first: int
     last: int
@@ -61,6 +64,7 @@ def render(result: Result) -> str:
     sources = ranks["source"].unique(maintain_order=True).to_list()
     rows = result.frame.sort("lag_ns", "index", descending=[True, False])
     top_ns = full_colour_ns(extra["rank_iterations"])
+    imbalances, top_imbalance = columns(result.frame, _columns(result.frame.height, ranks.height))
     context: dict[str, Any] = {
         "version": __version__,
         "sources": sources,
@@ -78,7 +82,8 @@ def render(result: Result) -> str:
         "most_ns": ranks["collective_ns"].max(),
         "cells": cells(extra["rank_iterations"], top_ns),
         "full_colour_ns": top_ns,
-        "columns": columns(result.frame, _columns(result.frame.height, ranks.height)),
+        "columns": imbalances,
+        "top_imbalance": top_imbalance,
         "iterations": result.frame.height,
         "rows": rows.head(LISTED_ITERATIONS).to_dicts(),
         "places": extra["places"].head(LISTED_PLACES).to_dicts(),
@@ -114,8 +119,9 @@ def cells(lags: pl.DataFrame, top_ns: float) -> dict[int, list[Cell]]:
     return found
 
 
-def columns(rows: pl.DataFrame, drawn: int) -> list[Column]:
-    """The imbalance over the run in at most `drawn` columns, from the rows of `ranks`."""
+def columns(rows: pl.DataFrame, drawn: int) -> tuple[list[Column], float]:
+    """The imbalance over the run in at most `drawn` columns, from the rows of `ranks`, and the top
+    of their scale."""
     binned = (
         rows.with_columns((pl.col("index") * drawn // max(rows.height, 1)).alias("column"))
         .group_by("column", maintain_order=True)
@@ -124,9 +130,12 @@ def columns(rows: pl.DataFrame, drawn: int) -> list[Column]:
             pl.col("index").max().alias("last"),
             pl.col("imbalance").mean(),
         )
-        .with_columns((pl.col("imbalance") / pl.col("imbalance").max()).fill_nan(0).alias("height"))
+        .drop("column")
     )
-    return [Column(*row) for row in binned.drop("column").iter_rows()]
+    top = max(binned["imbalance"].to_list(), default=0.0)
+    top = max(top, LEAST_SCALE_SHARE)
+    drawn_columns = [Column(first, last, mean, mean / top) for first, last, mean in binned.rows()]
+    return drawn_columns, top
 
 
 def waits(ranks: pl.DataFrame) -> dict[int, list[tuple[str, str, int]]]:
@@ -146,9 +155,11 @@ def waits(ranks: pl.DataFrame) -> dict[int, list[tuple[str, str, int]]]:
 
 
 def full_colour_ns(lags: pl.DataFrame) -> float:
-    """The lag from which on a cell has its full colour; 0 where there is none."""
+    """The lag from which on a cell has its full colour."""
     largest = lags.group_by("index").agg(pl.col("lag_ns").abs().max())
-    return largest["lag_ns"].quantile(FULL_COLOUR_QUANTILE) or 0.0
+    usual = largest["lag_ns"].quantile(FULL_COLOUR_QUANTILE) or 0.0
+    least = lags["own_ns"].quantile(0.5) or 0.0
+    return max(usual, LEAST_SCALE_SHARE * least)
 
 
 def _columns(iterations: int, ranks: int) -> int:

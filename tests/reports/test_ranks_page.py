@@ -33,6 +33,7 @@ def lag_frame(lags: np.ndarray[tuple[int, int], np.dtype[np.float64]]) -> pl.Dat
         {
             "rank": np.repeat(np.arange(size), count),
             "index": np.tile(np.arange(count), size),
+            "own_ns": np.full(lags.size, 50_000),
             "lag_ns": lags.ravel(),
         }
     )
@@ -71,13 +72,24 @@ def test_a_large_job_makes_a_small_chart(size: int, count: int) -> None:
 def test_columns_of_imbalance_are_means_of_all_iterations() -> None:
     values = [0.1, 0.3, 0.2, 0.0, 0.4]
     rows = pl.DataFrame({"index": range(5), "imbalance": values})
-    assert [c.imbalance for c in columns(rows, 5)] == values
-    two = columns(rows, 2)
+    all_five, top = columns(rows, 5)
+    assert [c.imbalance for c in all_five] == values
+    assert [c.height for c in all_five] == pytest.approx([v / 0.4 for v in values])
+    assert top == 0.4
+    two, top = columns(rows, 2)
     assert [(c.first, c.last) for c in two] == [(0, 2), (3, 4)]
     assert [c.imbalance for c in two] == pytest.approx([0.2, 0.2])
     assert [c.height for c in two] == pytest.approx([1.0, 1.0])
-    even = columns(pl.DataFrame({"index": [0, 1], "imbalance": [0.0, 0.0]}), 2)
-    assert [c.height for c in even] == [0.0, 0.0]
+    even, top = columns(pl.DataFrame({"index": [0, 1], "imbalance": [0.0, 0.001]}), 2)
+    assert [c.height for c in even] == pytest.approx([0.0, 0.1])
+    assert top == 0.01
+
+
+def test_differences_of_nothing_look_like_nothing() -> None:
+    lags = np.tile([[10.0], [-10.0]], (1, 20))
+    frame = lag_frame(lags)
+    found = cells(frame, full_colour_ns(frame))
+    assert {cell.strength for row in found.values() for cell in row} == {10 / 500}
 
 
 def test_parts_of_collectives_add_up() -> None:
