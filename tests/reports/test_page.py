@@ -7,13 +7,18 @@ import hashlib
 import json
 import re
 from importlib.metadata import version
+from typing import TYPE_CHECKING
 
+import jinja2
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from nsys_deepprof.reports import bundle, palette
-from nsys_deepprof.reports.page import counted, json_block, render_page, ticked
+from nsys_deepprof.reports.page import counted, json_block, kept_templates, render_page, ticked
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(),
@@ -69,6 +74,31 @@ def test_policy_lets_the_page_s_own_scripts_run_and_nothing_else() -> None:
     assert len(scripts) == len(SCRIPTS)
     assert "unsafe-eval" not in policy
     assert not re.search(r"https?:", policy)
+
+
+@pytest.mark.parametrize("state", ["absent", "spoiled", "a file"])
+def test_templates_render_the_same_wherever_their_code_is_kept(tmp_path: Path, state: str) -> None:
+    (tmp_path / "hello.j2").write_text("Hello {{ name }}")
+
+    def rendered() -> str:
+        environment = jinja2.Environment(
+            loader=jinja2.FileSystemLoader(tmp_path),
+            autoescape=True,
+            bytecode_cache=kept_templates(tmp_path),
+        )
+        return environment.get_template("hello.j2").render(name="<you>")
+
+    kept = tmp_path / "__pycache__"
+    if state == "a file":
+        kept.write_text("in the way")
+    else:
+        assert rendered() == "Hello &lt;you&gt;"
+        (compiled,) = kept.iterdir()
+        if state == "spoiled":
+            compiled.write_bytes(compiled.read_bytes()[:30])
+        else:
+            compiled.unlink()
+    assert rendered() == rendered() == "Hello &lt;you&gt;"
 
 
 def test_colours_name_one_thing_each() -> None:
