@@ -117,6 +117,13 @@ def iterations(
     the usual iteration of each listed lane: its kernel, how many iterations have it, duration, the
     lane's idle time before it, and its share of the summed medians of all positions).
     """
+    key = ("iterations", unit, all_lanes, symbols, with_copies)
+    return trace.once(key, lambda: _iterations(trace, unit, all_lanes, symbols, with_copies))
+
+
+def _iterations(
+    trace: Trace, unit: int | None, all_lanes: bool, symbols: Symbols, with_copies: bool
+) -> Result:
     every = mined(trace, symbols=symbols, with_copies=with_copies, unit=unit)
     listed = [m for m in every if m.found is not None] if all_lanes else main_lanes(every)
     parts: list[pl.DataFrame] = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
@@ -128,6 +129,11 @@ def report_data(trace: Trace) -> ReportData:
             return Skipped("no_data", "This capture holds no GPU activity.")
         return part(trace)
 
+    # Compiled code nearly throughout: what needs no iterations runs beside the search for them.
+    with ThreadPoolExecutor(1) as beside:
+        mining = beside.submit(mined, trace)
+        kernel_part, launch_part = look(_kernels), look(_launches)
+        mining.result()
     found = look(_iterations)
     return ReportData(
         source=trace.source,
@@ -142,8 +148,8 @@ def report_data(trace: Trace) -> ReportData:
         anatomy=None if isinstance(found, Skipped) else _anatomy(trace, found.result),
         gaps=look(_gaps),
         copies=look(_copies),
-        kernels=look(_kernels),
-        launches=look(_launches),
+        kernels=kernel_part,
+        launches=launch_part,
         communication=look(_communication),
     )
 

@@ -126,7 +126,8 @@ def kept_templates(folder: Path) -> BytecodeCache:
         def load_bytecode(self, bucket: Bucket) -> None:
             try:
                 super().load_bytecode(bucket)
-            except Exception:  # noqa: BLE001 - a spoiled file raises whatever it happens to
+            except Exception:
+                # A spoiled file raises whatever it happens to.
                 bucket.reset()
 
         def dump_bytecode(self, bucket: Bucket) -> None:
