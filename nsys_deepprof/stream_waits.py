@@ -31,6 +31,12 @@ def waits_of_ops(trace: Trace) -> pl.DataFrame:
 
 
 def _waits_of_ops(trace: Trace) -> pl.DataFrame:
+    waits = _stream_waits(trace)
+    columns = {"waits_for_stream": pl.Int32, "waits_for_op": pl.Categorical}
+    rows = device_ops(trace).select(pl.int_range(pl.len(), dtype=pl.UInt32).alias("row"))
+    if waits.height == 0:
+        nothing = (pl.lit(None, dtype).alias(name) for name, dtype in columns.items())
+        return rows.with_columns(nothing).drop("row")
     ops = pl.concat([device_ops(trace), host.issuing_calls(trace)], how="horizontal")
     issued = (
         ops.with_row_index("row")
@@ -38,13 +44,6 @@ def _waits_of_ops(trace: Trace) -> pl.DataFrame:
         .filter(pl.col("time_ns").is_not_null() & pl.col("stream_id").is_not_null())
         .sort("time_ns", maintain_order=True)
     )
-    waits = _stream_waits(trace)
-    rows = ops.select(pl.int_range(pl.len(), dtype=pl.UInt32).alias("row"))
-    columns = {"waits_for_stream": pl.Int32, "waits_for_op": pl.Categorical}
-    if waits.height == 0:
-        return pl.DataFrame(
-            {name: pl.Series([None] * rows.height, dtype=dtype) for name, dtype in columns.items()}
-        )
     recorded = issued.select(*_STREAM, "time_ns", pl.col("name").alias("waits_for_op")).rename(
         {"stream_id": "waits_for_stream"}
     )

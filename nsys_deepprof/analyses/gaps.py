@@ -115,7 +115,18 @@ def all_gaps(trace: Trace) -> pl.DataFrame:
 
 def gaps_with_rows(trace: Trace) -> pl.DataFrame:
     """`all_gaps` plus prev_row, next_row: the operations around it as rows of `device_ops`."""
-    return trace.once("gaps_with_rows", lambda: _all_gaps(trace))
+
+    def with_iteration() -> pl.DataFrame:
+        gaps = gaps_alone(trace)
+        iteration = iteration_of(trace, gaps["gpu"], gaps["start_ns"])
+        return gaps.with_columns(iteration).select(*_ROW_SCHEMA)
+
+    return trace.once("gaps_with_rows", with_iteration)
+
+
+def gaps_alone(trace: Trace) -> pl.DataFrame:
+    """`gaps_with_rows` but for the iteration: what needs no mining."""
+    return trace.once("gaps_alone", lambda: _gaps_alone(trace))
 
 
 def _by_cause(every: pl.DataFrame, window_ns: int) -> pl.DataFrame:
@@ -165,13 +176,13 @@ def _notes(trace: Trace, every: pl.DataFrame, min_gap_ns: int) -> list[str]:
     ]
 
 
-def _all_gaps(trace: Trace) -> pl.DataFrame:
+def _gaps_alone(trace: Trace) -> pl.DataFrame:
+    schema = {name: dtype for name, dtype in _ROW_SCHEMA.items() if name != "iteration"}
     ops, found = device_ops(trace), _idle_intervals(trace)
     if found.height == 0:
-        return pl.DataFrame(schema=_ROW_SCHEMA)
+        return pl.DataFrame(schema=schema)
     found = found.with_columns(
         (pl.col("end_ns") - pl.col("start_ns")).alias("duration_ns"),
-        iteration_of(trace, found["gpu"], found["start_ns"]),
         ops["name"].gather(found["prev_row"]).alias("prev_op"),
         ops["name"].gather(found["next_row"]).alias("next_op"),
         ops["pid"].gather(found["next_row"]),
@@ -180,7 +191,7 @@ def _all_gaps(trace: Trace) -> pl.DataFrame:
     calls = host.issuing_calls(trace, found["next_row"]).rename({"call_api": "next_api"})
     found = found.hstack(calls)
     found = found.hstack(_causes(trace, found))
-    return found.select(pl.col(name).cast(dtype) for name, dtype in _ROW_SCHEMA.items())
+    return found.select(pl.col(name).cast(dtype) for name, dtype in schema.items())
 
 
 def _idle_intervals(trace: Trace) -> pl.DataFrame:

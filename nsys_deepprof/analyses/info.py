@@ -11,7 +11,7 @@ import polars as pl
 from nsys_deepprof.analyses.context import with_context
 from nsys_deepprof.analyses.gpu_state import STATE_COLUMNS, analysed_windows, gpu_states
 from nsys_deepprof.analyses.trust import capture_warnings
-from nsys_deepprof.device import LANE_KEYS, by_lane, device_ops
+from nsys_deepprof.device import LANE_KEYS, by_gpu, by_lane, device_ops
 from nsys_deepprof.ids import global_pid_of
 from nsys_deepprof.result import Result
 from nsys_deepprof.trace import TABLES
@@ -81,17 +81,16 @@ def info(trace: Trace) -> Result:
 def _gpu_rows(trace: Trace) -> pl.DataFrame:
     windows = analysed_windows(trace)
     ops = in_windows(device_ops(trace), trace.windows)
-    is_op = {op: pl.col("op") == op for op in ("kernel", "memcpy", "memset")}
-    counts = ops.group_by("gpu").agg(
-        is_op["kernel"].sum().cast(pl.Int64).alias("kernels"),
-        is_op["memcpy"].sum().cast(pl.Int64).alias("memcpys"),
-        is_op["memset"].sum().cast(pl.Int64).alias("memsets"),
-        (pl.col("op") == "graph").sum().cast(pl.Int64).alias("graph_launches"),
-        (pl.col("end_ns") - pl.col("start_ns"))
-        .filter(is_op["kernel"])
-        .sum()
-        .alias("kernel_sum_ns"),
-    )
+    is_op = {op: pl.col("op") == op for op in ("kernel", "memcpy", "memset", "graph")}
+    duration = pl.col("end_ns") - pl.col("start_ns")
+    counted = {
+        "kernels": is_op["kernel"].sum(),
+        "memcpys": is_op["memcpy"].sum(),
+        "memsets": is_op["memset"].sum(),
+        "graph_launches": is_op["graph"].sum(),
+        "kernel_sum_ns": duration.filter(is_op["kernel"]).sum(),
+    }
+    counts = {gpu: part.select(**counted).row(0, named=True) for gpu, part in by_gpu(ops)}
     rows = []
     for gpu, states in gpu_states(trace).items():
         if gpu not in windows:
@@ -108,6 +107,7 @@ def _gpu_rows(trace: Trace) -> pl.DataFrame:
                 "window_ns": window_ns,
                 **split,
                 "utilization": busy_ns / window_ns if window_ns else None,
+                **counts.get(gpu, dict.fromkeys(counted, 0)),
             }
         )
     schema = {k: t for k, t in SCHEMA.items() if k in rows[0]} if rows else {"gpu": pl.Int64()}
@@ -120,17 +120,14 @@ def _gpu_rows(trace: Trace) -> pl.DataFrame:
             pl.len().cast(pl.Int64).alias("processes"),
         )
     )
-    joined = frame.join(owners, on="gpu", how="left").join(counts, on="gpu", how="left")
-    count_columns = ["kernels", "memcpys", "memsets", "graph_launches", "kernel_sum_ns"]
+    joined = frame.join(owners, on="gpu", how="left")
     absent = [
         pl.lit(None, dtype).alias(name)
         for name, dtype in SCHEMA.items()
         if name not in joined.columns
     ]
-    joined = joined.with_columns(absent)
-    return joined.select(
-        pl.col(name).fill_null(0).cast(dtype) if name in count_columns else pl.col(name).cast(dtype)
-        for name, dtype in SCHEMA.items()
+    return joined.with_columns(absent).select(
+        pl.col(name).cast(dtype) for name, dtype in SCHEMA.items()
     )
 
 

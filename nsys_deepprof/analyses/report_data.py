@@ -13,7 +13,7 @@ from nsys_deepprof.analyses.anatomy import iteration_bars, iteration_gaps, media
 from nsys_deepprof.analyses.communication import communication
 from nsys_deepprof.analyses.depth_bins import depth_bins
 from nsys_deepprof.analyses.findings import findings
-from nsys_deepprof.analyses.gaps import all_gaps, gaps
+from nsys_deepprof.analyses.gaps import all_gaps, gaps, gaps_alone
 from nsys_deepprof.analyses.gpu_state import STATE_COLUMNS
 from nsys_deepprof.analyses.info import info
 from nsys_deepprof.analyses.iterations import iterations
@@ -133,6 +133,7 @@ def report_data(trace: Trace) -> ReportData:
     with ThreadPoolExecutor(1) as beside:
         mining = beside.submit(mined, trace)
         kernel_part, launch_part = look(_kernels), look(_launches)
+        gaps_alone(trace)
         mining.result()
     found = look(_iterations)
     return ReportData(

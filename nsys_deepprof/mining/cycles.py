@@ -114,13 +114,14 @@ def follow(windows: Windows, level: Level, *, min_alike: float = 0.0) -> Cycle |
     hits = np.flatnonzero(offset >= 0)
     if not len(hits):
         return None
+    offset = offset[hits]
     used = np.zeros(period, np.bool_)
-    used[offset[hits]] = True
+    used[offset] = True
     anchors = np.flatnonzero(used)
-    rank = (np.cumsum(used, dtype=np.int32) - np.int32(1))[offset[hits]]
-    kept, skipped, restarted = _chain(hits, offset[hits], rank, period)
+    rank = (np.cumsum(used, dtype=np.int32) - np.int32(1))[offset]
+    kept, skipped, restarted = _chain(hits, offset, rank, period)
     position = hits[kept]
-    step = offset[position].astype(np.int64)
+    step = offset[kept].astype(np.int64)
     late = np.diff(position) > np.diff(step) + period // 2
     wrapped = np.r_[False, (step[1:] <= step[:-1]) | (restarted[1:] & late)]
     phase = step + np.cumsum(wrapped) * period
@@ -284,11 +285,14 @@ def _chain(
         back,
         afresh,
     )
-    kept = np.empty(len(rank), np.int64)
-    size = _walk_back(back, end, kept)
-    kept = kept[:size][::-1].copy()
-    steps = (rank[kept[1:]].astype(np.int64) - rank[kept[:-1]] - 1) % anchors
-    return kept, np.r_[0, steps], afresh[kept]
+    # The chain is known from its end: `back` is filled with it, and its own links are read first.
+    kept = back[_walk_back(back, end) :]
+    along = rank[kept]
+    skipped = np.zeros(len(kept), np.int64)
+    np.subtract(along[1:], along[:-1], out=skipped[1:])
+    skipped[1:] -= 1
+    skipped[1:] %= anchors
+    return kept, skipped, afresh[kept]
 
 
 @compiled
@@ -352,11 +356,16 @@ def _score_chain(
 
 
 @compiled
-def _walk_back(back: NDArray[np.int64], end: int, kept: NDArray[np.int64]) -> int:
-    size = 0
+def _walk_back(back: NDArray[np.int64], end: int) -> int:
+    """Write the chain that ends at hit `end` over the end of `back`; the place where it begins.
+
+    A hit's link points to one before it, so that what is written over has been read.
+    """
+    place = len(back)
     h = end
     while h >= 0:
-        kept[size] = h
-        size += 1
-        h = back[h]
-    return size
+        earlier = back[h]
+        place -= 1
+        back[place] = h
+        h = earlier
+    return place
