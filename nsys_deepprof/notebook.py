@@ -36,9 +36,10 @@ def report(trace: Trace) -> Report:
 def charts(trace: Trace) -> dict[str, Drawing]:
     """The report's charts that stand alone, as Altair objects by name.
 
-    `iterations of LANE`: the time of each iteration by state. `anatomy`: the median iteration.
-    `queue depth of LANE`: launches that wait. `gap causes`: idle time by cause and length.
-    `copies`: size against throughput. A chart is absent where the trace has nothing to draw.
+    `iterations of LANE`: the time of each iteration by state. `anatomy of LANE`: the median
+    iteration. `queue depth of LANE`: launches that wait. `gap causes`: idle time by cause and
+    length. `copies`: size against throughput. A chart is absent where the trace has nothing to
+    draw.
     """
     from nsys_deepprof.analyses.report_data import Section, report_data
     from nsys_deepprof.reports import charts as draw
@@ -50,8 +51,8 @@ def charts(trace: Trace) -> dict[str, Drawing]:
         columns = data.iterations.frames["columns"]
         for (lane,), mine in columns.group_by("lane", maintain_order=True):
             drawings[f"iterations of {lane}"] = iteration_charts.iteration_times(mine)
-    if data.anatomy is not None:
-        drawings["anatomy"] = iteration_charts.anatomy(data.anatomy)
+    for one in data.anatomies:
+        drawings[f"anatomy of {one.lane}"] = iteration_charts.anatomy(one)
     if isinstance(data.launches, Section):
         depths = data.launches.frames["depths"]
         for (lane,), mine in depths.group_by("lane", maintain_order=True):

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from nsys_deepprof.analyses.iterations import main_lanes
-from nsys_deepprof.analyses.mined import mined
+from nsys_deepprof.analyses.mined import main_lanes, mined
 from nsys_deepprof.comparison.bodies import Columns, best_rotation, lay_out
 from nsys_deepprof.comparison.names import Pair, pair_names
 from nsys_deepprof.mining.identity import pattern_id

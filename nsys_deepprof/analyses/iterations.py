@@ -9,7 +9,7 @@ import polars as pl
 
 from nsys_deepprof.analyses.context import with_context
 from nsys_deepprof.analyses.gpu_state import STATE_COLUMNS, gpu_states
-from nsys_deepprof.analyses.mined import Mined, mined
+from nsys_deepprof.analyses.mined import Mined, main_lanes, mined
 from nsys_deepprof.analyses.nests import lane_nest
 from nsys_deepprof.mining.identity import pattern_id
 from nsys_deepprof.mining.iterations import is_outlier
@@ -86,9 +86,6 @@ ANATOMY_SCHEMA: dict[str, pl.DataType] = {
     "share": pl.Float64(),
 }
 
-# A lane with less kernel time than this share of the busiest one's is no program of its own: a
-# stream of collectives, or of a few helpers, repeats too.
-SIDE_LANE_SHARE = 0.1
 NAME_WIDTH = 60
 
 
@@ -145,22 +142,6 @@ def _iterations(
         "anatomy": pl.concat(anatomies) if anatomies else pl.DataFrame(schema=ANATOMY_SCHEMA),
     }
     return Result("iterations", frame, extra, tuple(_notes(every, listed, extra["reason"])))
-
-
-def main_lanes(every: list[Mined]) -> list[Mined]:
-    """Per GPU and process the lane with the most iteration time, of those that matter there."""
-    chosen: list[Mined] = []
-    for key in dict.fromkeys((m.lane.gpu, m.lane.global_pid) for m in every):
-        here = [m for m in every if (m.lane.gpu, m.lane.global_pid) == key]
-        needed_ns = SIDE_LANE_SHARE * max(m.lane.compute_ns for m in here)
-        able = [m for m in here if m.found is not None and m.lane.compute_ns >= needed_ns]
-        if able:
-            chosen.append(max(able, key=_iteration_time_ns))
-    return sorted(chosen, key=lambda m: (m.lane.gpu, m.lane.pid or 0, m.lane.label))
-
-
-def _iteration_time_ns(one: Mined) -> int:
-    return 0 if one.found is None else int(one.found.end_ns[-1] - one.found.start_ns[0])
 
 
 def _describe(trace: Trace, one: Mined, found: Iterations) -> tuple[pl.DataFrame, pl.DataFrame]:

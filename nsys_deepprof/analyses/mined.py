@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 SAME_CUT_SHARE = 0.02
 # Marks settle the phase where so many of them are at one place of the cycle.
 MARKS_AGREE = 0.8
+# A lane with less kernel time than this share of the busiest one's is no program of its own: a
+# stream of collectives, or of a few helpers, repeats too.
+SIDE_LANE_SHARE = 0.1
 
 
 @dataclass(frozen=True)
@@ -79,3 +82,20 @@ def _mine(trace: Trace, lane: Lane, unit: int | None) -> Mined:
         if usual and (place == usual).mean() >= MARKS_AGREE:
             found, settled = recut(lane.sequence, found, usual), True
     return Mined(lane, found, choice, marks.name, agreement, settled)
+
+
+def main_lanes(every: list[Mined]) -> list[Mined]:
+    """Per GPU and process the lane with the most iteration time, of those that matter there."""
+    chosen: list[Mined] = []
+    for key in dict.fromkeys((m.lane.gpu, m.lane.global_pid) for m in every):
+        here = [m for m in every if (m.lane.gpu, m.lane.global_pid) == key]
+        needed_ns = SIDE_LANE_SHARE * max(m.lane.compute_ns for m in here)
+        able = [m for m in here if m.found is not None and m.lane.compute_ns >= needed_ns]
+        if able:
+            chosen.append(max(able, key=iteration_time_ns))
+    return sorted(chosen, key=lambda m: (m.lane.gpu, m.lane.pid or 0, m.lane.label))
+
+
+def iteration_time_ns(one: Mined) -> int:
+    """From the start of the first iteration of the lane to the end of the last; 0 for none."""
+    return 0 if one.found is None else int(one.found.end_ns[-1] - one.found.start_ns[0])

@@ -11,8 +11,7 @@ import polars as pl
 from nsys_deepprof import intervals
 from nsys_deepprof.analyses.compared_lanes import at_one_cut
 from nsys_deepprof.analyses.gpu_state import gpu_states
-from nsys_deepprof.analyses.iterations import main_lanes
-from nsys_deepprof.analyses.mined import mined
+from nsys_deepprof.analyses.mined import main_lanes, mined
 from nsys_deepprof.analyses.occurrences import timed_turns
 from nsys_deepprof.device import device_ops
 

@@ -39,6 +39,7 @@ LISTED_ITERATIONS = 500
 LISTED_LANES = 60
 LISTED_REPEATS = 40
 DRAWN_LANES = 8
+DRAWN_ANATOMIES = 4
 DRAWN_QUEUES = 4
 DRAWN_ITERATIONS = 240
 """Columns of a chart: above so many iterations of a lane, each stands for several."""
@@ -87,7 +88,7 @@ class ReportData:
     iterations: Section | Skipped
     nests: tuple[LaneNest, ...]
     repeats: Section | Skipped
-    anatomy: Anatomy | None
+    anatomies: tuple[Anatomy, ...]
     gaps: Section | Skipped
     copies: Section | Skipped
     kernels: Section | Skipped
@@ -146,7 +147,7 @@ def report_data(trace: Trace) -> ReportData:
         iterations=found,
         nests=() if isinstance(found, Skipped) else _nests(trace, found.result),
         repeats=look(_repeats),
-        anatomy=None if isinstance(found, Skipped) else _anatomy(trace, found.result),
+        anatomies=() if isinstance(found, Skipped) else _anatomies(trace),
         gaps=look(_gaps),
         copies=look(_copies),
         kernels=kernel_part,
@@ -178,10 +179,14 @@ def _nests(trace: Trace, found: Result) -> tuple[LaneNest, ...]:
     return tuple(nests.values())[:DRAWN_LANES]
 
 
-def _anatomy(trace: Trace, found: Result) -> Anatomy | None:
-    if found.frame.height == 0:
-        return None
-    lane = found.frame["lane"][0]
+def _anatomies(trace: Trace) -> tuple[Anatomy, ...]:
+    """Of the lanes that stand for their GPU, the first few by GPU."""
+    found = iterations(trace)
+    lanes = found.frame["lane"].unique(maintain_order=True).head(DRAWN_ANATOMIES)
+    return tuple(_anatomy(trace, found, lane) for lane in lanes)
+
+
+def _anatomy(trace: Trace, found: Result, lane: str) -> Anatomy:
     row = median_iteration(found.frame.filter(pl.col("lane") == lane))
     place = {key: row[key] for key in ("gpu", "start_ns", "end_ns")}
     return Anatomy(

@@ -21,7 +21,7 @@ from nsys_deepprof.units import format_bytes, format_count, format_ns, format_ra
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from nsys_deepprof.analyses.report_data import ReportData
+    from nsys_deepprof.analyses.report_data import Anatomy, ReportData
     from nsys_deepprof.reports.charts import Drawing
 
 SCRIPTS = ("vega.js", "charts.js", "timeline.js", "tables.js")
@@ -46,7 +46,7 @@ def render(data: ReportData) -> str:
         "name": PurePath(data.source).name,
         "gpu_names": Counter(data.info.frame["name"].to_list()),
         "states": [(state, charts.STATE_LABELS[state]) for state in timeline_chart.STATES],
-        "positions": _top_positions(data),
+        "top_positions": _top_positions,
         "iteration_lanes": _drawn_lanes(data),
         "communicating": [gpu for gpu, _ in _communicating(data)],
         "depth_lanes": []
@@ -77,8 +77,8 @@ def _drawings(data: ReportData, timeline: dict[str, Any]) -> dict[str, Drawing]:
         for number, lane in enumerate(_drawn_lanes(data)):
             mine = columns.filter(pl.col("lane") == lane)
             drawings[f"iterations-{number}"] = iteration_charts.iteration_times(mine)
-    if data.anatomy is not None:
-        drawings["anatomy-chart"] = iteration_charts.anatomy(data.anatomy)
+    for number, one in enumerate(data.anatomies):
+        drawings[f"anatomy-{number}"] = iteration_charts.anatomy(one)
     for number, (_, mine) in enumerate(_communicating(data)):
         drawings[f"communication-{number}"] = iteration_charts.communication_times(mine)
     if isinstance(data.launches, Section):
@@ -111,11 +111,8 @@ def _drawn_lanes(data: ReportData) -> list[str]:
     return columns["lane"].unique(maintain_order=True).head(DRAWN_LANES).to_list()
 
 
-def _top_positions(data: ReportData) -> pl.DataFrame:
-    if data.anatomy is None:
-        return pl.DataFrame()
-    rows = data.anatomy.positions
-    return rows.sort("share", descending=True, nulls_last=True).head(LISTED_POSITIONS)
+def _top_positions(one: Anatomy) -> pl.DataFrame:
+    return one.positions.sort("share", descending=True, nulls_last=True).head(LISTED_POSITIONS)
 
 
 def _evidence_words(evidence: dict[str, Any]) -> list[tuple[str, str]]:

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
+from nsys_deepprof.analyses.iteration_of import lane_of_gpu, position_of
+from nsys_deepprof.mining.identity import pattern_id
 from nsys_deepprof.names import shorten, visible
 from nsys_deepprof.units import format_count, format_ns, format_share
 
@@ -32,6 +34,8 @@ PLACE_DTYPE = pl.Struct(
         "after": pl.String(),
         "before": pl.String(),
         "nvtx": pl.String(),
+        "position": pl.Int64(),
+        "positions": pl.Int64(),
         "times": pl.Int64(),
         "total_ns": pl.Int64(),
     }
@@ -59,6 +63,8 @@ EVIDENCE: dict[str, pl.DataType] = {
     "host_blocked_ns": pl.Int64(),
     "kernel_median_ns": pl.Float64(),
     "launch_interval_ns": pl.Float64(),
+    "pattern": pl.String(),
+    "pattern_operations": pl.Int64(),
     "places": pl.List(PLACE_DTYPE),
     "rows": pl.List(ROW_DTYPE),
 }
@@ -67,7 +73,11 @@ speaks. gpus: on which. idle_ns, copy_ns: the claimed idle and exposed-copy time
 communication. median_ns, max_ns: of the time lost at a time. iterations of iterations_of: in how
 many it occurs (null without iterations). api: the call that it is about. bytes, throughput_gbps,
 host_blocked_ns: of its copies. kernel_median_ns, launch_interval_ns: of kernels and their launches.
-places: where most is lost. rows: the dearest occurrences. Null: does not apply, or is not known."""
+pattern, pattern_operations: the iteration on the GPU on which most is lost, and how many operations
+it has. places: where most is lost; position is that of the kernel that comes next in the iteration
+(from 0, as in `anatomy` of `iterations`; the one where most is lost of the `positions` different
+ones that the place has there). rows: the dearest occurrences. Null: does not apply, or is not
+known."""
 
 
 @dataclass(frozen=True)
@@ -162,8 +172,8 @@ def by_place(
         totals.select(*key, "place"), on=key, how="left", nulls_equal=True, maintain_order="left"
     )
     for place in alone:
-        yield placed.filter(pl.col("place") == place), True
-    rest = placed.filter(~pl.col("place").is_in(alone.implode()))
+        yield placed.filter(pl.col("place") == place).drop("place"), True
+    rest = placed.filter(~pl.col("place").is_in(alone.implode())).drop("place")
     if evidence.matters(int(rest["lost_ns"].sum())):
         yield rest, False
 
@@ -188,7 +198,8 @@ def finding(
     """A finding that claims `pieces`; `more` are further fields of `EVIDENCE`."""
     lost = int(pieces["lost_ns"].sum())
     per_event = events(pieces)["lost_ns"]
-    top = places(pieces)
+    top = places(pieces.with_columns(position_of(evidence.trace, pieces["gpu"], pieces["end_ns"])))
+    pattern, operations = _pattern(evidence, pieces)
     facts: dict[str, object] = {
         "rule": kind,
         "formula": formula,
@@ -200,6 +211,8 @@ def finding(
         "max_ns": per_event.max(),
         "iterations": in_iterations(pieces) if evidence.iterations else None,
         "iterations_of": evidence.iterations or None,
+        "pattern": pattern,
+        "pattern_operations": operations,
         "places": top,
         "rows": top_rows(pieces),
         **more,
@@ -214,6 +227,15 @@ def finding(
         advice=advice,
         evidence=facts,
     )
+
+
+def _pattern(evidence: Evidence, pieces: pl.DataFrame) -> tuple[str | None, int | None]:
+    totals = pieces.group_by("gpu").agg(pl.col("lost_ns").sum()).sort("lost_ns", "gpu")
+    found = lane_of_gpu(evidence.trace).get(totals["gpu"][-1])
+    if found is None:
+        return None, None
+    lane, turns = found
+    return pattern_id(turns.body, lane.sequence.names), len(turns.body)
 
 
 def top_rows(rows: pl.DataFrame) -> list[dict[str, Any]]:
@@ -242,7 +264,7 @@ def how_often(evidence: Evidence, pieces: pl.DataFrame) -> str:
 
 
 def places(pieces: pl.DataFrame) -> list[dict[str, object]]:
-    """The places where most is lost, as `PLACE_DTYPE`."""
+    """The places where most is lost, as `PLACE_DTYPE`; `pieces` has `position`, too."""
     top = (
         pieces.group_by(PLACE, maintain_order=True)
         .agg(pl.col("lost_ns").sum().alias("total_ns"))
@@ -254,11 +276,15 @@ def places(pieces: pl.DataFrame) -> list[dict[str, object]]:
     found: list[dict[str, object]] = []
     for row in top.iter_rows(named=True):
         here = mine.filter(pl.col("place") == row["place"])
+        inside = here.filter(pl.col("position").is_not_null())
+        at = dearest(inside, "position")
         found.append(
             {
                 "after": _text(row["prev_op"]),
                 "before": _text(row["next_op"]),
                 "nvtx": _common_range(here),
+                "position": None if at is None else int(at),
+                "positions": inside["position"].n_unique(),
                 "times": events(here).height,
                 "total_ns": row["total_ns"],
             }

@@ -18,8 +18,7 @@ from fixtures.scenarios import pair
 from fixtures.training import training
 from nsys_deepprof import diff, narrow, open_trace
 from nsys_deepprof.analyses.diff import exceeds
-from nsys_deepprof.analyses.iterations import main_lanes
-from nsys_deepprof.analyses.mined import mined
+from nsys_deepprof.analyses.mined import main_lanes, mined
 from nsys_deepprof.analyses.occurrences import occurrences, periods_ns
 from tests.cli.running import run
 

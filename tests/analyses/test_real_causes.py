@@ -61,6 +61,20 @@ def kinds(found: pl.DataFrame) -> list[str]:
     return found["kind"].to_list()
 
 
+def test_places_of_findings_are_places_of_the_iteration(each_real_trace: Path) -> None:
+    trace = nd.open_trace(each_real_trace)
+    anatomy = nd.iterations(trace).extra["anatomy"]
+    for finding in nd.findings(trace).frame.iter_rows(named=True):
+        evidence = finding["evidence"]
+        for place in evidence["places"] or []:
+            assert place["times"] > 0
+            assert (place["position"] is None) == (place["positions"] == 0)
+            if place["position"] is not None:
+                known = anatomy.filter(pl.col("pattern") == evidence["pattern"])["position"]
+                assert place["position"] in known
+                assert known.max() == evidence["pattern_operations"] - 1
+
+
 def test_offloaded_weights_are_bound_by_pinned_copies(real_trace: Callable[[str], Path]) -> None:
     trace = opened(real_trace("h100_diffusion_offload_2gpu"))
     top = nd.findings(trace).frame.row(0, named=True)

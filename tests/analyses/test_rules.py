@@ -144,3 +144,33 @@ def test_findings_claim_less_than_was_lost_and_bound_the_gain(tmp_path: Path) ->
     assert top["recoverable_share"] == pytest.approx(share)
     assert top["speedup_max"] == pytest.approx(1 / (1 - share) - 1)
     assert top["severity"] == "high"
+
+
+def test_a_finding_tells_its_place_in_the_iteration(tmp_path: Path) -> None:
+    """In each of 20 iterations of four kernels, the GPU waits 2 ms for the host before `third`."""
+    built, at = Export(), 1_000
+    for _ in range(20):
+        for name in ("first", "second", "third", "fourth"):
+            at += 2 * MS if name == "third" else 2_000
+            built.launch((at - 1_500, at - 500), (at, at + MS), name)
+            at += MS
+    trace = nd.open_trace(built.write(tmp_path / "x.sqlite"))
+    found = nd.iterations(trace)
+    (evidence,) = nd.findings(trace).frame["evidence"]
+    (place,) = evidence["places"]
+    body = found.extra["anatomy"].filter(pl.col("pattern") == evidence["pattern"])
+    assert evidence["pattern_operations"] == 4
+    assert body["name"].to_list()[place["position"]] == place["before"] == "third"
+    assert place["positions"] == 1
+    assert place["times"] == 20
+
+
+def test_a_place_is_counted_by_its_own_pieces_only(evidence: Evidence) -> None:
+    """Pieces that were told apart by place before are counted anew by the place of the finding."""
+    lost = pieces("synchronise", [20 * MS] * 5).with_columns(
+        prev_op=pl.Series(["a", "a", "a", "b", "c"], dtype=pl.Categorical)
+    )
+    given = replace(evidence, pieces=lost)
+    found = [finding for rule in RULES for finding in rule(given)]
+    times = {p["after"]: p["times"] for f in found for p in f.evidence["places"]}  # type: ignore[attr-defined]
+    assert times == {"a": 3, "b": 1, "c": 1}
