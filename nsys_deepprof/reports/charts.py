@@ -255,22 +255,19 @@ def queue_depth(bins: pl.DataFrame, origin_ns: int) -> Drawing:
         alt.Tooltip("depth_mean:Q", title="mean depth", format=",.1f"),
         alt.Tooltip("depth_max:Q", title="largest", format=","),
     ]
+    axis = alt.Axis(tickMinStep=1, tickCount=4, minExtent=34)
     most = (
         alt.Chart(rows)
         .mark_area(interpolate="step-after", opacity=0.28, color=colour("accent"))
         .encode(
             x=x,
-            y=alt.Y(
-                "depth_max:Q",
-                title="waiting",
-                axis=alt.Axis(tickMinStep=1, tickCount=4, minExtent=34),
-            ),
+            y=alt.Y("depth_max:Q", title="waiting", axis=axis),
             tooltip=tooltip,
         )
     )
     mean = (
         alt.Chart(rows)
         .mark_line(interpolate="step-after", strokeWidth=1.4, color=colour("accent"))
-        .encode(x=x, y="depth_mean:Q", tooltip=tooltip)
+        .encode(x=x, y=alt.Y("depth_mean:Q", title="waiting", axis=axis), tooltip=tooltip)
     )
     return alt.layer(most, mean).properties(width="container", height=90)

@@ -217,6 +217,7 @@ def anatomy(one: Anatomy) -> Drawing:
     x = alt.X(
         "a:Q",
         title=f"{unit} from the start of the iteration",
+        axis=alt.Axis(tickCount=12),
         scale=alt.Scale(domain=[0, (one.end_ns - one.start_ns) / size], nice=False),
     )
     work = (
