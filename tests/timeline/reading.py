@@ -53,6 +53,8 @@ def read_perfetto(content: bytes) -> Shown:
         event, time = packet.track_event, packet.timestamp
         uuid = event.track_uuid
         # A viewer sorts packets by time, and keeps the file's order where times are equal.
+        # Timestamps are unsigned in the file: one before the start would be an enormous one.
+        assert time < 1 << 63, "a time before the start"
         assert time >= last_time.get(uuid, 0), "a track goes back in time"
         last_time[uuid] = time
         if event.type == TrackEvent.TYPE_SLICE_BEGIN:
@@ -148,6 +150,7 @@ def read_json(content: bytes) -> Shown:
                 assert arguments["sort_index"] == (pid if tid is None else tid)
             case "X", name:
                 start, length = _ns(event["ts"]), _ns(event["dur"])
+                assert length >= 0
                 assert start >= ends.get((pid, tid), 0), "two slices of a thread overlap"
                 ends[pid, tid] = start + length
                 said = tuple(sorted((k, _value(v)) for k, v in arguments.items()))

@@ -206,3 +206,22 @@ def test_every_event_of_a_real_trace_is_there_once(each_real_trace: Path) -> Non
         ), table
     idle = nd.info(trace).frame["idle_ns"].sum()
     assert sum(e - s for _, s, e in spans(of("gap", got))) == idle
+
+
+def test_annotations_of_a_real_trace_are_its_added_tracks_in_both_formats(
+    each_real_trace: Path,
+) -> None:
+    trace = nd.open_trace(each_real_trace)
+    tracks = timeline_tracks(trace, only_annotations=True)
+    protobuf = read_perfetto(b"".join(to_perfetto(tracks)))
+    text = read_json(b"".join(to_trace_json(tracks)))
+    assert {s[4] for s in protobuf.slices} <= {
+        "loop",
+        "iteration",
+        "finding",
+        "gap",
+        "blocking_copy",
+    }
+    assert sorted(s[:6] for s in text.slices) == sorted(s[:6] for s in protobuf.slices)
+    assert sorted(text.counters) == sorted(protobuf.counters)
+    assert (trace.table("kernels").height == 0) or protobuf.slices or protobuf.counters
