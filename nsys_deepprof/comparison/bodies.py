@@ -41,7 +41,9 @@ def best_rotation(a: NDArray[np.int32], b: NDArray[np.int32]) -> int:
     """How far to turn `b` to the left so that it begins where `a` begins.
 
     Windows that occur once in each body vote; of the rotations with the most votes, and of what
-    mends their ends, the one with the most equal places counts (0 before others that are as good).
+    mends their ends, the one with the most equal places counts, then the one with the fewest
+    columns: that an operation replaces another says more than that one is gone and the other added
+    elsewhere (0 before others that are as good).
     """
     turns = [0]
     for length in WINDOW_LENGTHS:
@@ -66,9 +68,10 @@ def best_rotation(a: NDArray[np.int32], b: NDArray[np.int32]) -> int:
 
 def _score(
     a: NDArray[np.int32], b: NDArray[np.int32], turn: int
-) -> tuple[tuple[int, bool], Columns]:
+) -> tuple[tuple[int, int, bool], Columns]:
     columns = lay_out(a, np.roll(b, -turn))
-    return (int(columns.equal.sum()), bool(columns.equal[:1].any())), columns
+    score = int(columns.equal.sum()), -len(columns.a), bool(columns.equal[:1].any())
+    return score, columns
 
 
 def lay_out(a: NDArray[np.int32], b: NDArray[np.int32]) -> Columns:
