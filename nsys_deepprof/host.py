@@ -85,7 +85,7 @@ def issuing_calls(trace: Trace, rows: pl.Series | None = None) -> pl.DataFrame:
     Joined on (process, correlation id); where several calls carry one id, the earliest counts.
     Unified-memory migrations have none.
     """
-    call = trace.once("host.call_rows", lambda: _call_rows(trace), whole_trace=True)
+    call = call_rows(trace)
     if rows is not None:
         call = call.gather(rows)
     calls = api_calls(trace)
@@ -103,9 +103,13 @@ def issuing_calls(trace: Trace, rows: pl.Series | None = None) -> pl.DataFrame:
     return calls.select(pl.col(column).gather(call).alias(name) for column, name in columns.items())
 
 
-def _call_rows(trace: Trace) -> pl.Series:
-    """Per row of `device_ops`, the row of `api_calls` that issued it, or null."""
-    return _earliest_call(device_ops(trace), api_calls(trace))
+def call_rows(trace: Trace) -> pl.Series:
+    """Per row of `device_ops`, the row of `api_calls` that issued it, or null (u32)."""
+    return trace.once(
+        "host.call_rows",
+        lambda: _earliest_call(device_ops(trace), api_calls(trace)),
+        whole_trace=True,
+    )
 
 
 def _earliest_call(ops: pl.DataFrame, calls: pl.DataFrame) -> pl.Series:

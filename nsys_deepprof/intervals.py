@@ -73,9 +73,14 @@ def covered_before(disjoint: Intervals, points: Ints) -> Ints:
     if len(starts) == 0:
         return np.zeros(len(points), np.int64)
     before = np.concatenate(([0], np.cumsum(ends - starts)))
+    # In place: points are many, and memory that is touched anew costs more than the arithmetic.
     index = np.searchsorted(starts, points, side="right")
-    over = np.where(index > 0, np.maximum(ends[index - 1] - points, 0), 0)
-    covered: Ints = before[index] - over
+    covered: Ints = before[index]
+    index -= 1
+    over = ends[index]
+    over -= points
+    over[index < 0] = 0
+    covered -= np.maximum(over, 0, out=over)
     return covered
 
 

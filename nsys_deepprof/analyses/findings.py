@@ -99,10 +99,12 @@ def _evidence(trace: Trace) -> Evidence:
         gpu for gpu in spans if healthy_run or compute[gpu] > HEALTHY_COMPUTE_SHARE * spans[gpu]
     ]
     pieces = lost_time(trace)
+    if healthy:
+        pieces = pieces.filter((pl.col("copy_ns") > 0) | ~pl.col("gpu").is_in(healthy))
     iterations = found_iterations(trace).group_by("gpu").len()["len"].max()
     return Evidence(
         trace=trace,
-        pieces=pieces.filter((pl.col("copy_ns") > 0) | ~pl.col("gpu").is_in(healthy)),
+        pieces=pieces,
         wall_ns=wall_ns,
         compute_ns=compute_ns,
         comm_ns=comm_ns,

@@ -11,7 +11,7 @@ from nsys_deepprof import host, intervals
 from nsys_deepprof.analyses.context import with_context
 from nsys_deepprof.analyses.gpu_state import analysed_windows
 from nsys_deepprof.analyses.iteration_of import iteration_of
-from nsys_deepprof.device import by_gpu, device_ops
+from nsys_deepprof.device import by_gpu, by_lane, device_ops
 from nsys_deepprof.result import Result
 from nsys_deepprof.stream_waits import waits_of_ops
 from nsys_deepprof.units import format_ns, format_share
@@ -316,8 +316,11 @@ def _known_causes(trace: Trace, found: pl.DataFrame) -> pl.DataFrame:
     names: list[pl.DataFrame] = []
     drained: list[pl.DataFrame] = []
     threads = host.host_threads(trace, found["call_tid"])
-    for (tid,), mine in found.with_row_index("row").group_by("call_tid"):
-        assert isinstance(tid, int)
+    times_of = found.select(
+        "start_ns", "end_ns", "gap_start_ns", "call_start_ns", "call_end_ns", "call_tid"
+    )
+    for mine in by_lane(times_of.with_row_index("row"), ["call_tid"]):
+        tid = mine["call_tid"][0]
         drained.append(_drained_by(threads[tid], mine))
         # The others were queued before the gap began: they wait for the device.
         late = mine.filter(pl.col("call_end_ns") > pl.col("gap_start_ns"))

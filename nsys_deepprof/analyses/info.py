@@ -12,7 +12,7 @@ from nsys_deepprof.analyses.context import with_context
 from nsys_deepprof.analyses.gpu_state import STATE_COLUMNS, analysed_windows, gpu_states
 from nsys_deepprof.analyses.trust import capture_warnings
 from nsys_deepprof.device import LANE_KEYS, by_gpu, by_lane, device_ops
-from nsys_deepprof.ids import global_pid_of
+from nsys_deepprof.host import call_rows
 from nsys_deepprof.result import Result
 from nsys_deepprof.trace import TABLES
 from nsys_deepprof.windows import in_windows
@@ -149,11 +149,8 @@ def _capture(trace: Trace) -> dict[str, Any]:
 def _unmatched_kernels(trace: Trace) -> int | None:
     if not trace.has("api_calls"):
         return None
-    calls = trace.table("api_calls").select(
-        global_pid_of(pl.col("global_tid")).alias("global_pid"), "correlation_id"
-    )
-    kernels = trace.table("kernels").select("global_pid", "correlation_id")
-    return kernels.join(calls, on=["global_pid", "correlation_id"], how="anti").height
+    kernels = call_rows(trace).filter(device_ops(trace)["op"] == "kernel")
+    return kernels.null_count()
 
 
 def _suspect_durations(trace: Trace) -> int:

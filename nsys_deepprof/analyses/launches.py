@@ -10,14 +10,15 @@ import polars as pl
 from nsys_deepprof import host, intervals
 from nsys_deepprof.analyses.context import with_context
 from nsys_deepprof.analyses.gpu_state import analysed_windows
-from nsys_deepprof.analyses.queue_depth import queue_depth
-from nsys_deepprof.device import device_ops
+from nsys_deepprof.analyses.queue_depth import STREAM_KEYS, queue_depth
+from nsys_deepprof.device import LANE_KEYS, by_gpu, by_lane, device_ops
 from nsys_deepprof.ids import lane_label
 from nsys_deepprof.intervals import total
 from nsys_deepprof.result import Result
 from nsys_deepprof.windows import in_windows
 
 if TYPE_CHECKING:
+    from nsys_deepprof.intervals import Intervals, Ints
     from nsys_deepprof.trace import Trace
 
 QUEUE_LIMIT = 1_024
@@ -66,8 +67,8 @@ def launches(trace: Trace) -> Result:
     Extra keys: `queue_limit`; `concurrency`: a frame of gpu, streams, ns, share: for how long so
     many streams of the GPU run kernels at the same time, within the analysed window.
     """
-    rows = in_windows(host.with_calls(trace, "kernels"), trace.windows)
-    lane = ["gpu", "pid", "global_pid", "context_id", "stream_id"]
+    lane = STREAM_KEYS
+    rows = in_windows(_launched_kernels(trace), trace.windows)
     run_ns = pl.col("end_ns") - pl.col("start_ns")
     call_ns = pl.col("call_end_ns") - pl.col("call_start_ns")
     known = pl.col("call_start_ns").is_not_null()
@@ -75,30 +76,31 @@ def launches(trace: Trace) -> Result:
     queue_ns = pl.when(~before_call).then(
         (pl.col("start_ns") - pl.col("call_end_ns")).clip(lower_bound=0)
     )
-    calls = pl.struct("call_tid", "call_start_ns", "call_end_ns").filter(known).unique()
+    first_of_call = known & pl.col("call").is_first_distinct()
 
     def if_known(value: pl.Expr) -> pl.Expr:
         return pl.when(known.any()).then(value)
 
+    measures = [
+        pl.len().cast(pl.Int64).alias("kernels"),
+        known.sum().cast(pl.Int64).alias("launched"),
+        if_known(first_of_call.sum()).alias("calls"),
+        if_known(call_ns.filter(first_of_call).sum()).alias("api_ns"),
+        call_ns.median().alias("api_median_ns"),
+        queue_ns.median().alias("queue_median_ns"),
+        queue_ns.quantile(0.95, "nearest").alias("queue_p95_ns"),
+        queue_ns.max().alias("queue_max_ns"),
+        run_ns.sum().alias("run_ns"),
+        run_ns.median().alias("run_median_ns"),
+        if_known((run_ns < call_ns).sum()).alias("short_kernels"),
+        if_known((queue_ns == 0).sum()).alias("unqueued"),
+        if_known(before_call.sum()).alias("before_call"),
+    ]
+    # A lane at a time: grouping would copy what a lane has already in a row.
+    lanes = by_lane(rows, lane) or [rows]
     frame = (
-        rows.group_by(lane, maintain_order=True)
-        .agg(
-            pl.len().cast(pl.Int64).alias("kernels"),
-            known.sum().cast(pl.Int64).alias("launched"),
-            if_known(calls.len()).alias("calls"),
-            if_known(
-                (calls.struct.field("call_end_ns") - calls.struct.field("call_start_ns")).sum()
-            ).alias("api_ns"),
-            call_ns.median().alias("api_median_ns"),
-            queue_ns.median().alias("queue_median_ns"),
-            queue_ns.quantile(0.95, "nearest").alias("queue_p95_ns"),
-            queue_ns.max().alias("queue_max_ns"),
-            run_ns.sum().alias("run_ns"),
-            run_ns.median().alias("run_median_ns"),
-            if_known((run_ns < call_ns).sum()).alias("short_kernels"),
-            if_known((queue_ns == 0).sum()).alias("unqueued"),
-            if_known(before_call.sum()).alias("before_call"),
-        )
+        pl.concat(part.select(pl.col(lane).first(), *measures) for part in lanes)
+        .filter(pl.col("kernels") > 0)
         .with_columns(
             (pl.col("short_kernels") / pl.col("launched")).alias("short_share"),
             (pl.col("unqueued") / pl.col("launched")).alias("unqueued_share"),
@@ -123,44 +125,42 @@ def launches(trace: Trace) -> Result:
     )
 
 
+def _launched_kernels(trace: Trace) -> pl.DataFrame:
+    """`host.with_calls` of kernels plus `call`, the number of the call: several have one."""
+    call = host.call_rows(trace).filter(device_ops(trace)["op"] == "kernel")
+    return host.with_calls(trace, "kernels").with_columns(call.alias("call"))
+
+
 def _depths(trace: Trace) -> pl.DataFrame:
-    lane = ["gpu", "pid", "global_pid", "context_id", "stream_id"]
-    lasts = pl.col("time_ns").shift(-1).over(lane) - pl.col("time_ns")
-    return (
-        queue_depth(trace)
-        .with_columns(lasts.alias("lasts_ns"))
-        .group_by(lane, maintain_order=True)
-        .agg(
-            ((pl.col("depth") * pl.col("lasts_ns")).sum() / pl.col("lasts_ns").sum()).alias(
-                "depth_mean"
-            ),
+    lasts_ns = pl.col("time_ns").diff().shift(-1)
+    mean = (pl.col("depth") * lasts_ns).sum() / lasts_ns.sum()
+    changes = queue_depth(trace)
+    return pl.concat(
+        part.select(
+            pl.col(STREAM_KEYS).first(),
+            mean.fill_nan(None).alias("depth_mean"),
             pl.col("depth").max().alias("depth_max"),
         )
-        .with_columns(pl.col("depth_mean").fill_nan(None))
+        for part in by_lane(changes, STREAM_KEYS) or [changes]
     )
 
 
 def _concurrency(trace: Trace) -> pl.DataFrame:
     """Time by number of streams that run kernels."""
-    ops = device_ops(trace)
-    kernels = ops.filter(pl.col("op").is_in(["kernel", "graph"]))
+    kernels = (
+        device_ops(trace)
+        .select("gpu", *LANE_KEYS, "start_ns", "end_ns", "op")
+        .filter(pl.col("op").is_in(["kernel", "graph"]))
+    )
+    kernels_of = dict(by_gpu(kernels))
     frames = [pl.DataFrame(schema={"gpu": pl.Int64, "streams": pl.Int64, "ns": pl.Int64})]
     for gpu, window in analysed_windows(trace).items():
-        mine = kernels.filter(pl.col("gpu") == gpu)
         lanes = [
             intervals.union(part["start_ns"].to_numpy(), part["end_ns"].to_numpy())
-            for _, part in mine.group_by("global_pid", "context_id", "stream_id")
+            for part in by_lane(kernels_of.get(gpu, kernels.clear()))
         ]
-        starts = np.concatenate([window[0][:1], *(lane[0] for lane in lanes), window[1][-1:]])
-        ends = np.concatenate([lane[1] for lane in lanes] or [intervals.EMPTY[1]])
-        edges = np.concatenate((starts, ends))
-        step = np.concatenate((np.ones(len(starts), np.int64), -np.ones(len(ends), np.int64)))
-        # The window's own bounds are edges at which nothing starts.
-        step[0] = step[len(starts) - 1] = 0
-        order = np.argsort(edges, kind="stable")
-        running = np.cumsum(step[order])[:-1]
-        length = intervals.covered_between(window, edges[order][:-1], edges[order][1:])
-        found = pl.DataFrame({"streams": running, "ns": length}).filter(pl.col("ns") > 0)
+        streams, length = _overlaps(lanes, window)
+        found = pl.DataFrame({"streams": streams, "ns": length}).filter(pl.col("ns") > 0)
         frames.append(
             found.group_by("streams")
             .agg(pl.col("ns").sum())
@@ -176,3 +176,20 @@ def _concurrency(trace: Trace) -> pl.DataFrame:
     return every.join(spans, on="gpu", how="left", maintain_order="left").select(
         "gpu", "streams", "ns", (pl.col("ns") / pl.col("window_ns")).alias("share")
     )
+
+
+def _overlaps(lanes: list[Intervals], window: Intervals) -> tuple[Ints, Ints]:
+    """Pieces of the window, by how many of the disjoint sets cover each: that number, length."""
+    if len(lanes) == 1:
+        busy_ns = int(intervals.covered_between(lanes[0], *window).sum())
+        return np.array([0, 1]), np.array([total(window) - busy_ns, busy_ns])
+    starts = np.concatenate([window[0][:1], *(lane[0] for lane in lanes), window[1][-1:]])
+    ends = np.concatenate([lane[1] for lane in lanes] or [intervals.EMPTY[1]])
+    edges = np.concatenate((starts, ends))
+    step = np.concatenate((np.ones(len(starts), np.int64), -np.ones(len(ends), np.int64)))
+    # The window's own bounds are edges at which nothing starts.
+    step[0] = step[len(starts) - 1] = 0
+    order = np.argsort(edges, kind="stable")
+    running = np.cumsum(step[order])[:-1]
+    edges = edges[order]
+    return running, intervals.covered_between(window, edges[:-1], edges[1:])

@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 
 from nsys_deepprof import host
-from nsys_deepprof.device import device_ops
+from nsys_deepprof.device import by_lane, device_ops
 from nsys_deepprof.windows import in_windows
 
 if TYPE_CHECKING:
@@ -32,40 +32,39 @@ def queue_depth(trace: Trace) -> pl.DataFrame:
 
 
 def _queue_depth(trace: Trace) -> pl.DataFrame:
-    rows = pl.concat([device_ops(trace), host.issuing_calls(trace)], how="horizontal").select(
-        *STREAM_KEYS, "start_ns", "correlation_id", "op", "call_end_ns"
-    )
-    launched = pl.col("op").is_in(["kernel", "graph"])
-    first_of_call = (
-        rows.filter(launched & pl.col("call_end_ns").is_not_null())
-        .sort("start_ns", maintain_order=True)
-        .unique(["global_pid", "correlation_id"], keep="first", maintain_order=True)
-    )
-    launches = in_windows(first_of_call, trace.windows).filter(
+    ops = device_ops(trace).select(*STREAM_KEYS, "start_ns", host.call_rows(trace).alias("call"))
+    launched = device_ops(trace)["op"].is_in(["kernel", "graph"])
+    ops = ops.filter(launched & ops["call"].is_not_null())
+    if not ops["start_ns"].is_sorted():
+        ops = ops.sort("start_ns", maintain_order=True)
+    first_of_call = in_windows(ops.filter(pl.col("call").is_first_distinct()), trace.windows)
+    call_end_ns = host.api_calls(trace)["end_ns"].gather(first_of_call["call"])
+    launches = first_of_call.with_columns(call_end_ns.alias("call_end_ns")).filter(
         pl.col("start_ns") > pl.col("call_end_ns")
     )
-    lanes = launches.select(STREAM_KEYS).unique().sort(STREAM_KEYS).with_row_index("lane")
-    numbered = launches.join(
-        lanes, on=STREAM_KEYS, how="left", nulls_equal=True, maintain_order="left"
-    )
-    lane = numbered["lane"].to_numpy()
-    lane, time_ns, depth = _running(
-        lane, launches["call_end_ns"].to_numpy(), launches["start_ns"].to_numpy()
-    )
-    return lanes[lane].select(STREAM_KEYS).with_columns(time_ns=time_ns, depth=depth)
+    lanes = by_lane(launches, STREAM_KEYS)
+    schema = {key: launches.schema[key] for key in STREAM_KEYS}
+    firsts = pl.DataFrame([lane.row(0)[: len(schema)] for lane in lanes], schema, orient="row")
+    found = [pl.DataFrame(schema=schema | {"time_ns": pl.Int64, "depth": pl.Int64})]
+    for number in firsts.with_row_index("lane").sort(STREAM_KEYS)["lane"]:
+        lane = lanes[number]
+        time_ns, depth = _running(lane["call_end_ns"].to_numpy(), lane["start_ns"].to_numpy())
+        keys = (pl.lit(lane[key][0], dtype).alias(key) for key, dtype in schema.items())
+        changes = pl.DataFrame({"time_ns": time_ns, "depth": depth}).select(
+            *keys, "time_ns", "depth"
+        )
+        found.append(changes)
+    return pl.concat(found if len(found) != 2 else found[1:])
 
 
-def _running(lane: Ints, from_ns: Ints, to_ns: Ints) -> tuple[Ints, Ints, Ints]:
-    """How many of the intervals of each lane are open, where that changes: lane, time, number."""
-    lanes = np.concatenate((lane, lane)).astype(np.int64)
-    times = np.concatenate((from_ns, to_ns))
-    step = np.repeat(np.array([1, -1], np.int64), len(lane))
-    order = np.lexsort((times, lanes))
-    lanes, times = lanes[order], times[order]
-    # Every interval ends in its lane, so that each lane's sum begins at 0.
-    depth = np.cumsum(step[order])
-    last = np.append((lanes[1:] != lanes[:-1]) | (times[1:] != times[:-1]), True)[: len(lanes)]
-    lanes, times, depth = lanes[last], times[last], depth[last]
-    same = (lanes[1:] == lanes[:-1]) & (depth[1:] == depth[:-1])
-    keep = np.append(True, ~same)[: len(lanes)]
-    return lanes[keep], times[keep], depth[keep]
+def _running(from_ns: Ints, to_ns: Ints) -> tuple[Ints, Ints]:
+    """How many of the intervals are open, where that changes: time, number."""
+    times = np.concatenate((np.sort(from_ns), np.sort(to_ns)))
+    # Two sorted runs: a stable sort merges them.
+    order = np.argsort(times, kind="stable")
+    times = times[order]
+    depth = np.cumsum(np.where(order < len(from_ns), 1, -1))
+    last = np.append(times[1:] != times[:-1], True)
+    times, depth = times[last], depth[last]
+    keep = np.append(True, depth[1:] != depth[:-1])
+    return times[keep], depth[keep]
