@@ -112,6 +112,22 @@ def call_rows(trace: Trace) -> pl.Series:
     )
 
 
+def first_of_call(call: pl.Series) -> pl.Series:
+    """Whether each row is the first of those that one call issued; never where the call is unknown.
+    `call` is of `call_rows`, or a part of it.
+
+    Calls are numbered, so that places are written down instead of numbers being hashed.
+    """
+    known = call.is_not_null()
+    numbers, rows = call.drop_nulls().to_numpy(), known.arg_true().to_numpy()
+    place = np.full(int(numbers.max(initial=0)) + 1, -1, np.int64)
+    # Backwards, so that the first of a call is what stays.
+    place[numbers[::-1]] = rows[::-1]
+    first = np.zeros(len(call), np.bool_)
+    first[place[place >= 0]] = True
+    return pl.Series("first_of_call", first)
+
+
 def _earliest_call(ops: pl.DataFrame, calls: pl.DataFrame) -> pl.Series:
     """Per operation, the row of the first of `calls` with its process and correlation id, or null.
 

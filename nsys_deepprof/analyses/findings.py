@@ -66,14 +66,18 @@ def findings(trace: Trace) -> Result:
     found = [finding for rule in RULES for finding in rule(evidence)]
     found.sort(key=lambda f: -f.cost_ns)
     recoverable_ns = sum(f.recoverable_ns or 0 for f in found)
-    unknown_ns = int(pieces.filter(pl.col("kind") == "unknown")["idle_ns"].sum())
+    idle_ns, exposed_copy_ns, unknown_ns = pieces.select(
+        pl.col("idle_ns").sum(),
+        pl.col("copy_ns").sum(),
+        pl.col("idle_ns").filter(pl.col("kind") == "unknown").sum().alias("unknown_ns"),
+    ).row(0)
     extra: dict[str, Any] = {
         "status": "ok" if trace.table("gpus").height else "no_gpu_activity",
         "wall_ns": evidence.wall_ns,
         "compute_ns": evidence.compute_ns,
         "comm_ns": evidence.comm_ns,
-        "idle_ns": int(pieces["idle_ns"].sum()),
-        "exposed_copy_ns": int(pieces["copy_ns"].sum()),
+        "idle_ns": idle_ns,
+        "exposed_copy_ns": exposed_copy_ns,
         "recoverable_ns": recoverable_ns,
         "speedup_max": _speedup(evidence.wall_ns, recoverable_ns),
         "unknown_idle_ns": unknown_ns,

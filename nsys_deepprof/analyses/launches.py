@@ -76,7 +76,7 @@ def launches(trace: Trace) -> Result:
     queue_ns = pl.when(~before_call).then(
         (pl.col("start_ns") - pl.col("call_end_ns")).clip(lower_bound=0)
     )
-    first_of_call = known & pl.col("call").is_first_distinct()
+    first_of_call = pl.col("first_of_call")
 
     def if_known(value: pl.Expr) -> pl.Expr:
         return pl.when(known.any()).then(value)
@@ -99,7 +99,12 @@ def launches(trace: Trace) -> Result:
     # A lane at a time: grouping would copy what a lane has already in a row.
     lanes = by_lane(rows, lane) or [rows]
     frame = (
-        pl.concat(part.select(pl.col(lane).first(), *measures) for part in lanes)
+        pl.concat(
+            part.with_columns(host.first_of_call(part["call"])).select(
+                pl.col(lane).first(), *measures
+            )
+            for part in lanes
+        )
         .filter(pl.col("kernels") > 0)
         .with_columns(
             (pl.col("short_kernels") / pl.col("launched")).alias("short_share"),

@@ -37,7 +37,7 @@ def _queue_depth(trace: Trace) -> pl.DataFrame:
     ops = ops.filter(launched & ops["call"].is_not_null())
     if not ops["start_ns"].is_sorted():
         ops = ops.sort("start_ns", maintain_order=True)
-    first_of_call = in_windows(ops.filter(pl.col("call").is_first_distinct()), trace.windows)
+    first_of_call = in_windows(ops.filter(host.first_of_call(ops["call"])), trace.windows)
     call_end_ns = host.api_calls(trace)["end_ns"].gather(first_of_call["call"])
     launches = first_of_call.with_columns(call_end_ns.alias("call_end_ns")).filter(
         pl.col("start_ns") > pl.col("call_end_ns")

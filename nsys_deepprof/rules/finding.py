@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
@@ -117,9 +118,21 @@ class Evidence:
     iterations: int
     memory_kinds: bool
 
+    @cached_property
+    def lost_ns_of_kind(self) -> dict[str, int]:
+        """The idle and exposed-copy time of all pieces of each kind."""
+        lost = (pl.col("idle_ns") + pl.col("copy_ns")).sum()
+        return dict(self.pieces.group_by("kind").agg(lost).iter_rows())
+
     def of(self, *kinds: str) -> pl.DataFrame:
-        """The pieces of these kinds, with `lost_ns`, their idle and exposed-copy time."""
-        return self.pieces.filter(pl.col("kind").is_in(kinds)).with_columns(
+        """The pieces of these kinds, with `lost_ns`, their idle and exposed-copy time.
+
+        None where all of them together are not worth a finding: they may be millions, and are
+        copied here.
+        """
+        worth = self.matters(sum(self.lost_ns_of_kind.get(kind, 0) for kind in kinds))
+        pieces = self.pieces if worth else self.pieces.clear()
+        return pieces.filter(pl.col("kind").is_in(kinds)).with_columns(
             (pl.col("idle_ns") + pl.col("copy_ns")).alias("lost_ns")
         )
 
