@@ -1,6 +1,6 @@
 """Names from a trace as text that a person reads: they may be long, and hostile.
 
-For display only: nothing is grouped by these.
+For display and its order only: nothing is grouped by these.
 """
 
 from __future__ import annotations
@@ -34,6 +34,12 @@ def shorten(name: str, width: int) -> str:
     text = _NAMESPACE.sub("", _CAST.sub("", name.removeprefix("void ")))
     text = _without_parameters(text)
     return text if len(text) <= width else text[: max(width - 1, 0)] + "…"
+
+
+def by_number(text: str) -> list[str | int]:
+    """A key to sort by in which numbers count by their value: `rank2` comes before `rank10`."""
+    # Every second piece is a number, so that only like is compared with like.
+    return [int(t) if i % 2 else t for i, t in enumerate(re.split(r"(\d+)", text))]
 
 
 def _without_parameters(text: str) -> str:

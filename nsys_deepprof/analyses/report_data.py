@@ -112,6 +112,7 @@ class Anatomy:
     the lane's rows of `anatomy` of `iterations`."""
 
     lane: str
+    pattern: str
     index: int
     start_ns: int
     end_ns: int
@@ -187,10 +188,12 @@ def _anatomies(trace: Trace) -> tuple[Anatomy, ...]:
 
 
 def _anatomy(trace: Trace, found: Result, lane: str) -> Anatomy:
-    row = median_iteration(found.frame.filter(pl.col("lane") == lane))
+    rows = found.frame.filter(pl.col("lane") == lane)
+    row = median_iteration(rows)
     place = {key: row[key] for key in ("gpu", "start_ns", "end_ns")}
     return Anatomy(
         lane=lane,
+        pattern=rows["pattern"][0],
         index=row["index"],
         start_ns=row["start_ns"],
         end_ns=row["end_ns"],

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from glob import glob, has_magic
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING
 from nsys_deepprof.batch.status import is_dataset
 from nsys_deepprof.dataset import SUFFIX
 from nsys_deepprof.errors import InputError
+from nsys_deepprof.names import by_number
 from nsys_deepprof.sources.unpacked import is_url
 
 if TYPE_CHECKING:
@@ -113,7 +113,4 @@ def _one_form_each(names: list[str]) -> Iterator[str]:
 
 def _by_parts(path: str) -> tuple[list[list[str | int]], str]:
     """Folder by folder, and numbers by their value: rank 2 comes before rank 10."""
-    texts = [re.split(r"(\d+)", part) for part in PurePath(path).parts]
-    # Every second piece is a number, so that only like is compared with like.
-    keys = [[int(t) if i % 2 else t for i, t in enumerate(pieces)] for pieces in texts]
-    return keys, path
+    return [by_number(part) for part in PurePath(path).parts], path

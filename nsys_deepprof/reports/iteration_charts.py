@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import altair as alt
 import polars as pl
 
-from nsys_deepprof.names import shorten, visible
+from nsys_deepprof.names import by_number, shorten, visible
 from nsys_deepprof.reports.charts import CAUSE_LABELS, STATE_LABELS, scale_of, texts
 from nsys_deepprof.reports.palette import colour
 from nsys_deepprof.units import format_ns
@@ -196,7 +196,7 @@ def anatomy(one: Anatomy) -> Drawing:
         texts(one.bars, "what", lambda r: shorten(visible(r["name"] or "—"), NAME_WIDTH)),
         texts(one.bars, "time", lambda r: format_ns(r["busy_ns"])),
     ).select("lane", "a", "b", "shade", "kind", "what", "time", "ops")
-    rows = sorted(set(bars["lane"]))
+    rows = sorted(set(bars["lane"]), key=by_number)
     gaps = one.gaps.with_columns(
         ((pl.col("start_ns") - one.start_ns) / size).alias("a"),
         ((pl.col("end_ns") - one.start_ns) / size).alias("b"),

@@ -6,6 +6,8 @@ import re
 from html import unescape
 from pathlib import Path
 
+import polars as pl
+
 import nsys_deepprof as nd
 from fixtures.builder import MEMCPY, Export
 from nsys_deepprof.analyses.report_data import report_data
@@ -96,3 +98,35 @@ def test_many_gpus_are_rows_and_equal_nests_are_told_once(tmp_path: Path) -> Non
     assert said["iterations"].count("Loop nest of") == 1
     assert "and 5 lanes alike (gpu1/pid1001/ctx1/stream7, " in said["iterations"]
     assert said["iterations"].count("20 iterations, median 10.0 µs") == 6
+
+
+def test_each_gpu_has_its_median_iteration_and_findings_lead_there(tmp_path: Path) -> None:
+    """Two GPUs run 12 and 15 iterations of other kernels; each waits for the host once a turn."""
+    built = Export()
+    for device, (count, names) in enumerate([(12, "abcd"), (15, "efgh")]):
+        at = 1_000
+        for turn in range(count):
+            for name in names:
+                at += 3_000_000 if name in "cg" else 2_000
+                call, run = (at - 1_500, at - 500), (at, at + 1_000_000 + 1_000 * turn)
+                built.launch(call, run, name, device=device, pid=1_000 + device)
+                at = run[1]
+    trace = nd.open_trace(built.write(tmp_path / "x.sqlite"))
+    data = report_data(trace)
+    every = nd.iterations(trace)
+    assert [one.bars["lane"][0].split("/")[0] for one in data.anatomies] == ["gpu0", "gpu1"]
+    for one, kernels in zip(data.anatomies, ("abcd", "efgh"), strict=True):
+        rows = every.frame.filter(pl.col("lane") == one.lane).sort("duration_ns")
+        middle = rows.row((rows.height - 1) // 2, named=True)
+        assert (one.index, one.start_ns, one.end_ns) == (
+            middle["index"],
+            middle["start_ns"],
+            middle["end_ns"],
+        )
+        assert sorted(one.bars["name"]) == sorted(kernels)
+        assert one.positions.height == 4
+    page = render(data)
+    for number in range(2):
+        assert f'id="anatomy-{number}-caption"' in page
+    leads = re.findall(r'operation 3 of the <a href="#anatomy-(\d)-caption">', page)
+    assert sorted(set(leads)) == ["0", "1"]
