@@ -31,7 +31,11 @@ def global_pid_of(global_tid: pl.Expr) -> pl.Expr:
 
 def lane_label() -> pl.Expr:
     """Text that names a lane, from columns gpu, pid, context_id, stream_id:
-    `gpu0/pid1234/ctx1/stream7`."""
+    `gpu0/pid1234/ctx1/stream7`; `?` stands for what the trace does not tell."""
     import polars as pl
 
-    return pl.format("gpu{}/pid{}/ctx{}/stream{}", "gpu", "pid", "context_id", "stream_id")
+    known = (
+        pl.col(part).cast(pl.String).fill_null("?")
+        for part in ("gpu", "pid", "context_id", "stream_id")
+    )
+    return pl.format("gpu{}/pid{}/ctx{}/stream{}", *known)

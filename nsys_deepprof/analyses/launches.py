@@ -11,7 +11,7 @@ from nsys_deepprof import host, intervals
 from nsys_deepprof.analyses.context import with_context
 from nsys_deepprof.analyses.gpu_state import analysed_windows
 from nsys_deepprof.analyses.queue_depth import STREAM_KEYS, queue_depth
-from nsys_deepprof.device import LANE_KEYS, by_gpu, by_lane, device_ops
+from nsys_deepprof.device import by_gpu, by_lane, device_ops
 from nsys_deepprof.ids import lane_label
 from nsys_deepprof.intervals import total
 from nsys_deepprof.result import Result
@@ -154,7 +154,7 @@ def _concurrency(trace: Trace) -> pl.DataFrame:
     """Time by number of streams that run kernels."""
     kernels = (
         device_ops(trace)
-        .select("gpu", *LANE_KEYS, "start_ns", "end_ns", "op")
+        .select(*STREAM_KEYS, "start_ns", "end_ns", "op")
         .filter(pl.col("op").is_in(["kernel", "graph"]))
     )
     kernels_of = dict(by_gpu(kernels))
@@ -162,7 +162,7 @@ def _concurrency(trace: Trace) -> pl.DataFrame:
     for gpu, window in analysed_windows(trace).items():
         lanes = [
             intervals.union(part["start_ns"].to_numpy(), part["end_ns"].to_numpy())
-            for part in by_lane(kernels_of.get(gpu, kernels.clear()))
+            for part in by_lane(kernels_of.get(gpu, kernels.clear()), STREAM_KEYS)
         ]
         streams, length = _overlaps(lanes, window)
         found = pl.DataFrame({"streams": streams, "ns": length}).filter(pl.col("ns") > 0)

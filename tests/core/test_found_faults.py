@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 import pytest
 
 import nsys_deepprof as nd
 from fixtures.builder import Export
+from fixtures.ids import global_pid
 from nsys_deepprof.reports.verdict import verdict
 from tests.cli.running import run
 
@@ -95,3 +98,27 @@ def test_overlapping_ranges_of_one_name_are_one(tmp_path: Path) -> None:
         built.launch((call, call + 2), (start, start + 10))
     trace = nd.open_trace(built.write(tmp_path / "x.sqlite"))
     assert nd.info(nd.narrow(trace, nvtx="r")).frame["window_ns"].to_list() == [150]
+
+
+def test_work_of_unknown_processes_and_streams_has_a_lane(tmp_path: Path) -> None:
+    """Two lanes of equal length are told apart by their text, which an unknown id lacked."""
+    path = Export().kernel(0, 10).kernel(20, 30, name="b").write(tmp_path / "x.sqlite")
+    with closing(sqlite3.connect(path)) as database, database:
+        table = "CUPTI_ACTIVITY_KIND_KERNEL"
+        database.execute(f"CREATE TABLE nullable AS SELECT * FROM {table}")
+        database.execute(f"DROP TABLE {table}")
+        database.execute(f"ALTER TABLE nullable RENAME TO {table}")
+        database.execute(f"UPDATE {table} SET globalPid = NULL, contextId = NULL WHERE start = 20")
+    lanes = nd.patterns(nd.open_trace(path)).extra["lanes"]
+    assert set(lanes["lane"]) == {"gpu0/pid?/ctx?/stream7", "gpu1/pid1000/ctx1/stream7"}
+    with closing(sqlite3.connect(path)) as database, database:
+        database.execute(f"UPDATE {table} SET globalPid = {global_pid(1000)}, streamId = NULL")
+    found = nd.launches(nd.open_trace(path)).frame
+    assert set(found["lane"]) == {"gpu0/pid1000/ctx1/stream?", "gpu0/pid1000/ctx?/stream?"}
+
+
+def test_a_stream_is_one_whatever_the_numbers_of_its_device(tmp_path: Path) -> None:
+    built = Export().gpu(0).device_map(1000, 0, 0).device_map(1000, 1, 0)
+    built.kernel(0, 10, device=0).kernel(5, 20, device=1)
+    found = nd.launches(nd.open_trace(built.write(tmp_path / "x.sqlite"))).extra["concurrency"]
+    assert found.select("streams", "ns").rows() == [(1, 20)]
