@@ -21,6 +21,7 @@ from nsys_deepprof.mining.outliers import (
     grouped_quantiles,
     usual,
 )
+from nsys_deepprof.names import shorten
 from nsys_deepprof.result import Result
 from nsys_deepprof.units import format_ns
 
@@ -235,20 +236,26 @@ def _anatomy(
 def _sentence(sequence: Sequence, found: Iterations, why: Explanation | None) -> str:
     if why is None:
         return "slower throughout: no single place stands out"
-    name = "" if why.symbol is None else _short(sequence.names[why.symbol])
+    name = "" if why.symbol is None else shorten(sequence.names[why.symbol], NAME_WIDTH)
     added = format_ns(why.added_ns)
     size = len(found.body)
+    # What one place adds may be the least of it.
+    spread = why.total_ns > 2 * why.added_ns
+    total = format_ns(why.total_ns)
     if why.cause == "kernel":
-        return f"kernel {why.position + 1} of {size} ({name}) took {added} more than usual"
+        every = f"; all kernels together {total}" if spread else ""
+        return f"kernel {why.position + 1} of {size} ({name}) took {added} more than usual{every}"
     if why.cause == "gap":
         where = (
             "before the next iteration"
             if why.position == size
             else f"before kernel {why.position + 1} of {size} ({name})"
         )
-        return f"the gap {where} was {added} longer than usual"
+        every = f"; all gaps together were {total} longer" if spread else ""
+        return f"the gap {where} was {added} longer than usual{every}"
     place = "after its last kernel" if why.position == size else f"before kernel {why.position + 1}"
-    return f"extra work {place}: {why.operations:,} operations from {name}, {added}"
+    every = f"; all extra work took {total}" if spread else ""
+    return f"extra work {place}: {why.operations:,} operations from {name}, {added}{every}"
 
 
 def _short(name: str) -> str:

@@ -39,7 +39,8 @@ class Explanation:
 
     `kernel`: the operation at `position` was slower; `gap`: the lane was idle longer before it (at
     the end of the body: before the next iteration); `work`: `operations` extra ones came before it.
-    `symbol` is that operation, or the first extra one; None where there is none.
+    `symbol` is that operation, or the first extra one; None where there is none. `added_ns` is the
+    time that this place adds, `total_ns` what all places of its cause add together.
     """
 
     cause: Cause
@@ -47,6 +48,7 @@ class Explanation:
     symbol: int | None
     added_ns: int
     operations: int
+    total_ns: int
 
 
 def gaps_before(sequence: Sequence) -> NDArray[np.int64]:
@@ -152,32 +154,30 @@ def explain(
     place = np.where(matched, position, 0)
     candidates: list[Explanation] = []
 
-    slower = np.where(matched, duration - usual_.duration_ns[place], -np.inf)
-    at = int(np.argmax(slower))
-    if matched[at]:
-        candidates.append(
-            Explanation(
-                "kernel", int(position[at]), int(sequence.symbols[low + at]), round(slower[at]), 0
-            )
-        )
+    def one_of(cause: Cause, added: NDArray[np.float64], total: float) -> None:
+        at = int(np.argmax(np.where(matched, added, -np.inf)))
+        if matched[at]:
+            symbol = int(sequence.symbols[low + at])
+            where = int(position[at])
+            candidates.append(Explanation(cause, where, symbol, round(added[at]), 0, round(total)))
+
+    slower = duration - usual_.duration_ns[place]
+    one_of("kernel", slower, float(slower[matched].sum()))
     # Where the operation before is missing or extra, the gap is still the one before this one.
-    longer = np.where(matched, gap - usual_.gap_ns[place], -np.inf)
-    at = int(np.argmax(longer))
-    if matched[at]:
-        candidates.append(
-            Explanation(
-                "gap", int(position[at]), int(sequence.symbols[low + at]), round(longer[at]), 0
-            )
-        )
+    longer = gap - usual_.gap_ns[place]
+    total = float(longer[matched].sum())
+    after = 0.0 if last else float(gap_ns[high] - usual_.gap_ns[size])
+    total += after
+    one_of("gap", longer, total)
     if not last:
-        added = int(gap_ns[high]) - usual_.gap_ns[size]
-        candidates.append(Explanation("gap", size, int(sequence.symbols[high]), round(added), 0))
+        symbol = int(sequence.symbols[high])
+        candidates.append(Explanation("gap", size, symbol, round(after), 0, round(total)))
     edges = np.flatnonzero(np.diff(np.r_[False, ~matched, False].astype(np.int8)))
+    extra = int((duration[~matched] + gap[~matched]).sum())
     for begin, end in zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True):
         before = int(position[end]) if end < len(rows) else size
         work = int((duration[begin:end] + gap[begin:end]).sum())
-        candidates.append(
-            Explanation("work", before, int(sequence.symbols[low + begin]), work, end - begin)
-        )
+        symbol = int(sequence.symbols[low + begin])
+        candidates.append(Explanation("work", before, symbol, work, end - begin, extra))
     best = max(candidates, key=lambda candidate: candidate.added_ns, default=None)
     return best if best is not None and best.added_ns > 0 else None

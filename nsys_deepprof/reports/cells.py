@@ -87,6 +87,7 @@ _HEADINGS = {
     "next_op": "before",
     "src_kind": "from",
     "dst_kind": "to",
+    "position": "place",
 }
 _STATES = ("compute_ns", "comm_ns", "copy_ns", "memset_ns", "idle_ns")
 _COUNTS = ("kernels", "memcpys", "memsets", "calls", "occurrences", "length", "iterations")
@@ -108,7 +109,7 @@ def heading(name: str) -> str:
 
 def cell(name: str, row: dict[str, Any], origin_ns: int) -> str:
     """A value with its unit; an em dash for none. Start times count from `origin_ns`, the states of
-    a GPU are shares of its window."""
+    a GPU are shares of its window. People count places from 1, programs positions from 0."""
     value = row[name]
     if name in _STATES and row.get("window_ns"):
         return format_share(None if value is None else value / row["window_ns"])
@@ -128,6 +129,8 @@ def _formatter(name: str, origin_ns: int) -> Callable[[Any], str]:
         return format_share
     if name in _COUNTS:
         return format_count
+    if name == "position":
+        return lambda v: "—" if v is None else format_count(v + 1)
     return _body if name == "body" else _plain
 
 

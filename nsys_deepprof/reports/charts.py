@@ -34,6 +34,13 @@ CAUSE_LABELS = {
     "host": "host code",
     "unknown": "unknown",
 }
+COPY_ROLES = {
+    "blocks the host": "mark-blocking",
+    "does not": "state-copy",
+    "call unknown": "muted",
+}
+"""Whether a copy blocks the host, with the colour of its point."""
+
 KIND_SHAPES = {
     "HtoD": "triangle-up",
     "DtoH": "triangle-down",
@@ -74,6 +81,7 @@ CONFIG: dict[str, Any] = {
         "gridColor": colour("line"),
         "labelFlush": False,
         "labelOverlap": True,
+        "labelSeparation": 5,
     },
     "legend": {
         "labelColor": colour("ink"),
@@ -85,6 +93,11 @@ CONFIG: dict[str, Any] = {
     },
 }
 """How every chart of a page looks."""
+
+
+def painted(roles: dict[str, str]) -> alt.Scale:
+    """The colours of named things, from each one's role in the palette."""
+    return alt.Scale(domain=list(roles), range=[colour(role) for role in roles.values()])
 
 
 def gap_histogram(histogram: pl.DataFrame, *, weight: str) -> Drawing:
@@ -104,7 +117,6 @@ def gap_histogram(histogram: pl.DataFrame, *, weight: str) -> Drawing:
     ).with_columns(pl.col(field).cum_sum().over("from_ns").alias("high"))
     rows = rows.with_columns((pl.col("high") - pl.col(field)).alias("low"))
     present = set(rows["cause"])
-    causes = [cause for cause, label in CAUSE_LABELS.items() if label in present]
     chart: alt.Chart = (
         alt.Chart(rows)
         .mark_rect(stroke=colour("panel"), strokeWidth=0.5)
@@ -120,11 +132,10 @@ def gap_histogram(histogram: pl.DataFrame, *, weight: str) -> Drawing:
             y2="high:Q",
             color=alt.Color(
                 "cause:N",
-                scale=alt.Scale(
-                    domain=[CAUSE_LABELS[c] for c in causes],
-                    range=[colour(f"cause-{c}") for c in causes],
+                scale=painted(
+                    {text: f"cause-{c}" for c, text in CAUSE_LABELS.items() if text in present}
                 ),
-                legend=None,
+                title=None,
             ),
             tooltip=[
                 alt.Tooltip("cause:N"),
@@ -140,12 +151,9 @@ def gap_histogram(histogram: pl.DataFrame, *, weight: str) -> Drawing:
 
 def copies(points: pl.DataFrame, kinds: pl.DataFrame) -> Drawing:
     """Copies by size and throughput on log scales, blocking ones marked, with the link's best."""
-    labels = {True: "blocking", False: "not blocking", None: "unknown"}
     rows = points.select(
         "kind",
-        pl.col("blocking")
-        .replace_strict(labels, default="unknown", return_dtype=pl.String)
-        .alias("host"),
+        texts(points, "host", lambda r: host_of(r["blocking"])),
         "bytes",
         "throughput_gbps",
         "copies",
@@ -154,11 +162,7 @@ def copies(points: pl.DataFrame, kinds: pl.DataFrame) -> Drawing:
         texts(points, "time", lambda r: format_ns(r["total_ns"])),
         texts(points, "exposed", lambda r: format_ns(r["exposed_ns"])),
     )
-    order = ["blocking", "not blocking", "unknown"]
-    paint = alt.Scale(
-        domain=order, range=[colour("mark-blocking"), colour("state-copy"), colour("muted")]
-    )
-    shapes = sorted(set(rows["kind"]))
+    hosts, shapes = set(rows["host"]), sorted(set(rows["kind"]))
     most = max(2, *rows["copies"])
     marks = (
         alt.Chart(rows)
@@ -176,14 +180,15 @@ def copies(points: pl.DataFrame, kinds: pl.DataFrame) -> Drawing:
                 axis=alt.Axis(values=_rate_ticks(rows["throughput_gbps"]), format="~g"),
                 title="throughput, GB/s",
             ),
-            color=alt.Color("host:N", scale=paint, title="host", legend=alt.Legend(orient="top")),
+            color=alt.Color(
+                "host:N",
+                scale=painted({host: COPY_ROLES[host] for host in COPY_ROLES if host in hosts}),
+                title=None,
+            ),
             shape=alt.Shape(
                 "kind:N",
-                scale=alt.Scale(
-                    domain=shapes, range=[KIND_SHAPES.get(k, "square") for k in shapes]
-                ),
-                title="kind",
-                legend=alt.Legend(orient="top", symbolFillColor=colour("muted")),
+                scale=alt.Scale(domain=shapes, range=[shape_of(k) for k in shapes]),
+                title=None,
             ),
             size=alt.Size(
                 "copies:Q",
@@ -212,6 +217,17 @@ def copies(points: pl.DataFrame, kinds: pl.DataFrame) -> Drawing:
     )
     labels_of = labels_of.encode(y="gbps:Q", x=alt.value(0), text="label:N")
     return alt.layer(lines, marks, labels_of).properties(width="container", height=320)
+
+
+def host_of(blocking: bool | None) -> str:
+    """Whether a copy blocks the host, in a key of `COPY_ROLES`."""
+    blocks, free, unknown = COPY_ROLES
+    return unknown if blocking is None else blocks if blocking else free
+
+
+def shape_of(kind: str) -> str:
+    """The shape of a copy's point, by the copy's kind."""
+    return KIND_SHAPES.get(kind, "square")
 
 
 def _rate_ticks(rates: pl.Series) -> list[float]:

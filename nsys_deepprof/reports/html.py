@@ -30,6 +30,11 @@ LISTED_POSITIONS = 60
 
 JAVASCRIPT_SAFE = 2**53
 
+# The page has its legends in HTML: there they wrap, and are read aloud.
+_CONFIG = charts.CONFIG | {"legend": {"disable": True}}
+
+_GLYPHS = {"triangle-up": "▲", "triangle-down": "▼", "circle": "●", "diamond": "◆", "square": "■"}
+
 
 def render(data: ReportData) -> str:
     """The report as the text of one HTML file."""
@@ -56,10 +61,11 @@ def render(data: ReportData) -> str:
         "evidence_words": _evidence_words,
         "definitions": DEFINITIONS,
         "causes": charts.CAUSE_LABELS,
+        "copy_key": _copy_key(data),
         "is_skipped": lambda part: isinstance(part, Skipped),
         "ms": lambda time_ns: None if time_ns is None else (time_ns - data.origin_ns) / 1e6,
         "drawings": set(drawings),
-        "specs": {"config": with_css_variables(charts.CONFIG), "specs": specs},
+        "specs": {"config": with_css_variables(_CONFIG), "specs": specs},
         "timeline": timeline | {"marks": _timeline_marks(data)},
         "tables": {name: _table(frame) for name, frame in _downloads(data).items()},
     }
@@ -109,6 +115,19 @@ def _drawn_lanes(data: ReportData) -> list[str]:
         return []
     columns = data.iterations.frames["columns"]
     return columns["lane"].unique(maintain_order=True).head(DRAWN_LANES).to_list()
+
+
+def _copy_key(data: ReportData) -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
+    """Of the drawn copies: colours with what they say of the host, and shapes with kinds."""
+    if isinstance(data.copies, Skipped):
+        return [], []
+    points = data.copies.frames["points"]
+    hosts = {charts.host_of(blocking) for blocking in points["blocking"].unique()}
+    kinds = sorted(set(points["kind"].cast(pl.String)))
+    return (
+        [(role, host) for host, role in charts.COPY_ROLES.items() if host in hosts],
+        [(_GLYPHS[charts.shape_of(kind)], kind) for kind in kinds],
+    )
 
 
 def _top_positions(one: Anatomy) -> pl.DataFrame:

@@ -8,7 +8,13 @@ import altair as alt
 import polars as pl
 
 from nsys_deepprof.names import by_number, shorten, visible
-from nsys_deepprof.reports.charts import CAUSE_LABELS, STATE_LABELS, scale_of, texts
+from nsys_deepprof.reports.charts import (
+    CAUSE_LABELS,
+    STATE_LABELS,
+    painted,
+    scale_of,
+    texts,
+)
 from nsys_deepprof.reports.palette import colour
 from nsys_deepprof.units import format_ns
 
@@ -18,7 +24,6 @@ if TYPE_CHECKING:
 
 STATES = ("compute", "comm", "copy", "memset", "idle")
 
-_STATE_SCALE = alt.Scale(domain=list(STATES), range=[colour(f"state-{s}") for s in STATES])
 ROW_HEIGHT = 30
 NAME_WIDTH = 80
 
@@ -59,10 +64,8 @@ def communication_times(columns: pl.DataFrame) -> Drawing:
             y2="high:Q",
             color=alt.Color(
                 "part:N",
-                scale=alt.Scale(
-                    domain=list(_COMM_PARTS), range=[colour(c) for c in _COMM_PARTS.values()]
-                ),
-                legend=None,
+                scale=painted(_COMM_PARTS),
+                title=None,
             ),
             tooltip=[
                 alt.Tooltip("which:N", title="iteration"),
@@ -129,6 +132,8 @@ def iteration_times(columns: pl.DataFrame) -> Drawing:
         scale=alt.Scale(nice=False, zero=False),
         axis=alt.Axis(tickMinStep=1, grid=False, format="d"),
     )
+    present = set(rows["state"])
+    states = painted({STATE_LABELS[s]: f"state-{s}" for s in STATES if s in present})
     bars = (
         alt.Chart(rows)
         .mark_rect(stroke=colour("panel"), strokeWidth=0.6 if columns.height <= 120 else 0)
@@ -137,7 +142,7 @@ def iteration_times(columns: pl.DataFrame) -> Drawing:
             x2="until:Q",
             y=alt.Y("low:Q", title=unit),
             y2="high:Q",
-            color=alt.Color("state:N", scale=_STATE_SCALE, legend=None),
+            color=alt.Color("label:N", scale=states, title=None),
             tooltip=[
                 alt.Tooltip("which:N", title="iteration"),
                 alt.Tooltip("time:N"),
@@ -205,9 +210,10 @@ def anatomy(one: Anatomy) -> Drawing:
         pl.col("cause").replace_strict(CAUSE_LABELS).alias("why"),
         texts(one.gaps, "after", lambda r: shorten(visible(r["prev_op"] or "—"), NAME_WIDTH)),
         texts(one.gaps, "before", lambda r: shorten(visible(r["next_op"] or "—"), NAME_WIDTH)),
-    ).select("lane", "a", "b", "time", "why", "cause", "after", "before")
-    kinds = [*STATE_LABELS.values(), "blocking copy"]
-    paint = [colour(f"state-{state}") for state in STATE_LABELS] + [colour("mark-blocking")]
+    ).select("lane", "a", "b", "time", "why", "after", "before")
+    roles = {label: f"state-{state}" for state, label in STATE_LABELS.items()}
+    roles["blocking copy"] = "mark-blocking"
+    present = set(bars["kind"])
     lanes = alt.Y(
         "lane:N",
         title=None,
@@ -227,7 +233,11 @@ def anatomy(one: Anatomy) -> Drawing:
             x=x,
             x2="b:Q",
             y=lanes,
-            color=alt.Color("kind:N", scale=alt.Scale(domain=kinds, range=paint), legend=None),
+            color=alt.Color(
+                "kind:N",
+                scale=painted({kind: roles[kind] for kind in roles if kind in present}),
+                title=None,
+            ),
             opacity=alt.Opacity("shade:Q", scale=None),
             tooltip=[
                 alt.Tooltip("what:N", title="first"),
@@ -237,7 +247,7 @@ def anatomy(one: Anatomy) -> Drawing:
             ],
         )
     )
-    causes = list(CAUSE_LABELS)
+    causes = set(one.gaps["cause"])
     idle = (
         alt.Chart(gaps)
         .mark_rect(clip=True)
@@ -246,9 +256,9 @@ def anatomy(one: Anatomy) -> Drawing:
             x2="b:Q",
             y=lanes,
             fill=alt.Fill(
-                "cause:N",
-                scale=alt.Scale(domain=causes, range=[colour(f"cause-{c}") for c in causes]),
-                legend=None,
+                "why:N",
+                scale=painted({CAUSE_LABELS[c]: f"cause-{c}" for c in CAUSE_LABELS if c in causes}),
+                title=None,
             ),
             tooltip=[
                 alt.Tooltip("time:N", title="idle"),

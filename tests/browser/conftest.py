@@ -133,8 +133,12 @@ def open_page(driver: Any) -> Any:
         )
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         page.command("Emulation.setEmulatedMedia", media="", features=[scheme])
+        # From another page: the driver may return before the last one is gone, or this one there.
+        driver.get("about:blank")
+        page.wait("return location.href === 'about:blank'")
         page.messages(), page.requests()
         driver.get(page.url)
+        page.wait("return location.href !== 'about:blank' && document.readyState === 'complete'")
         failure = driver.execute_async_script(DRAWN)
         assert failure is None, failure
         return page

@@ -9,7 +9,6 @@ import pytest
 from fixtures.builder import Export
 from nsys_deepprof import diff, open_trace
 from nsys_deepprof.reports.diff_html import render
-from tests.browser.conftest import Page
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -30,18 +29,12 @@ def loop(path: Path, slow_ns: int) -> Path:
 
 @pytest.mark.parametrize("width", [1280, 420])
 def test_the_page_shows_the_verdict_sorts_and_stays_where_it_is(
-    tmp_path: Path, driver: Any, width: int
+    tmp_path: Path, open_page: Any, width: int
 ) -> None:
     runs = [loop(tmp_path / "a.sqlite", 0), loop(tmp_path / "b.sqlite", 800)]
     page_path = tmp_path / "diff.html"
     page_path.write_text(render(diff(*map(open_trace, runs))), encoding="utf-8")
-    page = Page(driver, page_path.as_uri())
-    page.command(
-        "Emulation.setDeviceMetricsOverride",
-        width=width, height=900, deviceScaleFactor=1, mobile=False,
-    )  # fmt: skip
-    page.messages(), page.requests()
-    driver.get(page.url)
+    page = open_page(page_path, width=width)
     assert page.run("return document.getElementById('verdict').dataset.verdict") == "slower"
     assert page.run("return window.ran") is None
     assert page.run("return document.querySelectorAll('#places-chart rect').length") > 0
@@ -62,15 +55,15 @@ def test_the_page_shows_the_verdict_sorts_and_stays_where_it_is(
 
 
 def test_runs_without_common_work_say_that_nothing_could_be_compared(
-    tmp_path: Path, driver: Any
+    tmp_path: Path, open_page: Any
 ) -> None:
     runs = [
         Export().kernel(0, 10, name=name).write(tmp_path / f"{name}.sqlite") for name in ("a", "b")
     ]
     page_path = tmp_path / "diff.html"
     page_path.write_text(render(diff(*map(open_trace, runs))), encoding="utf-8")
-    driver.get(page_path.as_uri())
-    text = driver.execute_script("return document.body.textContent")
+    page = open_page(page_path)
+    text = page.run("return document.body.textContent")
     assert "Could not look." in text
     verdict = "return document.getElementById('verdict').dataset.verdict"
-    assert driver.execute_script(verdict) == "inconclusive"
+    assert page.run(verdict) == "inconclusive"

@@ -77,4 +77,4 @@ def test_runs_are_found_and_lead_to_their_reports(page_file: Path, open_page: An
     assert "bad.sqlite" in shown[0]
     link = page.run("return document.querySelector('#runs-table a').href")
     page.driver.get(link)
-    assert page.driver.title == "report"
+    page.wait("return document.title === 'report'")
