@@ -25,6 +25,10 @@ TRAIN_GAP_NS = 1_000_000
 """A train: at least so many copies of one kind in a row on a stream, each at most so long, with
 at most so much time between."""
 
+CLOCKS_NS = 10_000
+"""The clocks of host and device are matched no better than this: a synchronise that waited for a
+copy may return as much before the copy's recorded end."""
+
 DEVICE_ONLY_KINDS = ("DtoD", "PtoP", "AtoA", "AtoD", "DtoA")
 """Copies that no host memory takes part in: a synchronous call does not wait for them."""
 
@@ -172,7 +176,8 @@ def _exposed_ns(trace: Trace, rows: pl.DataFrame) -> intervals.Ints:
 
 def _waited_for(trace: Trace, rows: pl.DataFrame) -> pl.DataFrame:
     """Per copy, the synchronise that awaits it: the next call of its thread that can block or that
-    launches work, if that is a synchronise and the copy ends within it. Null for none."""
+    launches work, if that is a synchronise and the copy ends within it (give or take `CLOCKS_NS` at
+    its end). Null for none."""
     can_block = pl.col("waits") | (
         (pl.col("api_class") == "alloc") & ~pl.col("api").cast(pl.String).str.ends_with("Async")
     )
@@ -202,7 +207,8 @@ def _waited_for(trace: Trace, rows: pl.DataFrame) -> pl.DataFrame:
             .hstack(following)
             .filter(
                 (pl.col("api_class") == "sync")
-                & pl.col("end_ns").is_between("wait_start_ns", "wait_end_ns")
+                & (pl.col("wait_start_ns") <= pl.col("end_ns"))
+                & (pl.col("end_ns") <= pl.col("wait_end_ns") + CLOCKS_NS)
             )
             .select("row", "wait_start_ns", "wait_end_ns", "wait_api")
         )

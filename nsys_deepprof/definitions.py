@@ -48,7 +48,8 @@ DEFINITIONS: tuple[tuple[str, str], ...] = (
     (
         "Cause: profiler, OS call, host code",
         "The thread was held by the profiler, was in a traced call of the operating system, or ran "
-        "code that is none of these.",
+        "code that is none of these. Findings charge what the driver loads in such time, and slow "
+        "first launches, to loading code.",
     ),
     (
         "Cause: unknown",
@@ -58,7 +59,8 @@ DEFINITIONS: tuple[tuple[str, str], ...] = (
         "Blocking copy",
         "A copy that holds up the host: issued by a synchronous call (sync api), asynchronous but "
         "with pageable host memory (pageable), or awaited by the next synchronise on its thread "
-        "with no launch between (awaited).",
+        "with no launch between (awaited; it may return up to 10 us before the copy's end, as the "
+        "clocks of host and device are matched no better).",
     ),
     ("Small copy", f"A copy of less than {format_bytes(SMALL_BYTES)}."),
     (

@@ -173,9 +173,13 @@ def _notes(trace: Trace, evidence: Evidence, found: list[Finding], unknown_ns: i
         )
     claimed = sum(f.recoverable_ns or 0 for f in found)
     if claimed:
+        gpus = len(evidence.trace.table("gpus")["gpu"].unique())
+        of = f", the windows of {gpus} GPUs added up" if gpus > 1 else ""
+        apart = any(f.recoverable_ns is None for f in found)
+        without = ", without those that are neither idle time nor exposed copies" if apart else ""
         notes.append(
-            f"Shares are of {format_ns(evidence.wall_ns)} of GPU time. All findings together: at "
-            f"most {format_ns(claimed)}{_gain(evidence.wall_ns, claimed)}."
+            f"Shares are of {format_ns(evidence.wall_ns)} of GPU time{of}. All findings together"
+            f"{without}: at most {format_ns(claimed)}{_gain(evidence.wall_ns, claimed)}."
         )
     return notes
 

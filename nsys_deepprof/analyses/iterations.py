@@ -259,7 +259,8 @@ def _sentence(sequence: Sequence, found: Iterations, why: Explanation | None) ->
 
 
 def _short(name: str) -> str:
-    return name if len(name) <= NAME_WIDTH else name[: NAME_WIDTH - 1] + "…"
+    short = name if len(name) <= NAME_WIDTH else name[: NAME_WIDTH - 1] + "…"
+    return short.replace("`", "'")
 
 
 def _lane_row(one: Mined, outliers: int | None) -> dict[str, Any]:

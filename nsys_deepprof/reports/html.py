@@ -145,8 +145,7 @@ def _evidence_words(evidence: dict[str, Any]) -> list[tuple[str, str]]:
         ("moved", _told(evidence["bytes"], format_bytes)),
         ("at", _told(evidence["throughput_gbps"], format_rate)),
         ("host blocked for", _told(evidence["host_blocked_ns"], format_ns)),
-        ("median kernel", _told(evidence["kernel_median_ns"], format_ns)),
-        ("a launch every", _told(evidence["launch_interval_ns"], format_ns)),
+        *_pace(evidence),
         ("call", evidence["api"]),
     ]
     if evidence["iterations"]:
@@ -155,6 +154,17 @@ def _evidence_words(evidence: dict[str, Any]) -> list[tuple[str, str]]:
     if evidence["gpus"]:
         words.append(("on GPU", ", ".join(map(str, evidence["gpus"]))))
     return [(label, text) for label, text in words if text is not None]
+
+
+def _pace(evidence: dict[str, Any]) -> list[tuple[str, str | None]]:
+    kernel_ns, interval_ns = evidence["kernel_median_ns"], evidence["launch_interval_ns"]
+    # Launches that come faster than kernels run speak against the finding only by their median.
+    if kernel_ns is None or interval_ns is None or kernel_ns >= interval_ns:
+        return []
+    return [
+        ("median kernel", format_ns(kernel_ns)),
+        ("a launch every", format_ns(interval_ns)),
+    ]
 
 
 def _told(value: float | None, text: Callable[[float | None], str]) -> str | None:

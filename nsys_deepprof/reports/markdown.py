@@ -22,7 +22,7 @@ EXPLAINED_FINDINGS = 3
 
 SHOWN_GPUS = 4
 
-_SPECIAL = re.compile(r"([\\*_<>\[\]#|])")
+_SPECIAL = re.compile(r"([\\*_<>\[\]#|`~&])")
 _CODE = re.compile(r"(`[^`]*`)")
 
 
@@ -52,7 +52,7 @@ def summary(
     """
     style = _Style(_escaped, "**") if width is None else _Style(str, "")
     blocks = [
-        f"{style.strong(visible(PurePath(source).name))}: {verdict(findings)}",
+        f"{style.strong(_plain(PurePath(source).name))}: {verdict(findings)}",
         *_warnings(info, style),
         *_findings(findings, style, SHOWN_FINDINGS if limit is None else limit),
         *(style.text(note) for note in findings.notes),
@@ -97,7 +97,7 @@ def _gpus(info: Result, style: _Style) -> Iterator[str]:
         return
     lines = []
     for row in rows.head(SHOWN_GPUS).iter_rows(named=True):
-        name = f" ({style.text(visible(row['name']))})" if row["name"] else ""
+        name = f" ({style.text(_plain(row['name']))})" if row["name"] else ""
         window_ns = row["window_ns"]
         states = ", ".join(
             f"{words} {format_share(row[f'{state}_ns'] / window_ns if window_ns else None)}"
@@ -119,9 +119,18 @@ def _gpus(info: Result, style: _Style) -> Iterator[str]:
     yield "\n".join(lines)
 
 
+MAX_NAME = 200
+
+
+def _plain(name: str) -> str:
+    """A name that is no code: backticks of its own would make code of what is around it."""
+    return visible(name, MAX_NAME).replace("`", "'")
+
+
 def _escaped(text: str) -> str:
     """Markdown's own signs spelt out, but for what stands between backticks."""
-    parts = _CODE.split(text)
+    # Backticks that do not pair are a name's.
+    parts = [text] if text.count("`") % 2 else _CODE.split(text)
     return "".join(part if part.startswith("`") else _SPECIAL.sub(r"\\\1", part) for part in parts)
 
 

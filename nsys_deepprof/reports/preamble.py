@@ -44,12 +44,14 @@ def preamble(result: Result) -> list[str]:
 
 def _slow_iterations(frame: pl.DataFrame) -> list[str]:
     """The longest of the slow ones: a table's first rows may hold none of them."""
-    slow = frame.filter("outlier").sort("duration_ns", descending=True).head(SHOWN_SLOW)
+    every = frame.filter("outlier").sort("duration_ns", descending=True)
+    slow = every.head(SHOWN_SLOW)
+    more = every.height - slow.height
     return [
         f"slow: iteration {row['index']} on GPU {row['gpu']}, "
         f"{format_ns(row['duration_ns'])}: {row['explanation']}"
         for row in slow.iter_rows(named=True)
-    ]
+    ] + ([f"and {more:,} more slow ones"] if more else [])
 
 
 def _repeats(lane: dict[str, Any], turns: str) -> str:

@@ -17,10 +17,13 @@ from nsys_deepprof.rules.finding import (
     per_time,
     quoted,
 )
-from nsys_deepprof.units import format_bytes, format_count, format_rate
+from nsys_deepprof.units import format_bytes, format_count, format_ns, format_rate
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+IDLE_PART = 0.1
+"""Idle time around copies is said from this part of their finding on."""
 
 DIRECTIONS = {
     "HtoD": "host-to-device",
@@ -49,8 +52,9 @@ def exposed_copies(evidence: Evidence) -> Iterator[Finding]:
         long_copies = copies.filter(pl.col("copy_time_ns") > TRAIN_COPY_NS)
         if int(long_copies["lost_ns"].sum()) * 2 > int(copies["lost_ns"].sum()):
             advice += (
-                "The memory is pinned and the copies are large: what is left is to move fewer "
-                "bytes (keep weights on the device, quantise or compress what is offloaded)."
+                "The memory is pinned and the copies are large: what finds no room beside kernels "
+                "can only shrink (keep weights on the device, quantise or compress what is "
+                "offloaded)."
             )
         else:
             advice += "Many short copies: gather them into few."
@@ -254,11 +258,14 @@ def _copy_finding(
     copies = pieces.filter(pl.col("copy_time_ns").is_not_null())
     known = copies["host_ns"].drop_nulls()
     lost = int(pieces["lost_ns"].sum())
+    behind = int(pieces["idle_ns"].sum())
+    # The rate and the volume do not tell the time in which nothing is copied.
+    parts = f", {format_ns(behind)} of it idle around them" if behind >= IDLE_PART * lost else ""
     return finding(
         evidence,
         pieces,
         kind=kind,
-        title=f"{title}, {evidence.cost(lost)}",
+        title=f"{title}, {evidence.cost(lost)}{parts}",
         advice=advice,
         formula=formula,
         one_place=one_place,

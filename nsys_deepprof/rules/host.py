@@ -20,6 +20,7 @@ from nsys_deepprof.rules.finding import (
     how_often,
     joined,
     per_time,
+    quoted,
 )
 from nsys_deepprof.units import format_ns
 
@@ -82,7 +83,7 @@ def os_waits(evidence: Evidence) -> Iterator[Finding]:
             evidence,
             gaps,
             kind="os_wait",
-            title=f"The GPU waits while the launching thread is in `{call}`: "
+            title=f"The GPU waits while the launching thread is in {quoted(call)}: "
             f"{how_often(evidence, gaps)}, {evidence.cost(lost)}",
             advice=_os_advice(call),
             formula="idle time in which the launching thread is in OS runtime calls",
@@ -233,16 +234,17 @@ def host_stalls(evidence: Evidence) -> Iterator[Finding]:
             title=f"The GPU waits for the host's own code, {per_time(gaps)}: "
             f"{how_often(evidence, gaps)}, {evidence.cost(lost)}",
             advice=_stall_advice(gaps),
-            formula="idle time without CUDA or OS calls, 100 us and more a time",
+            formula="idle time without CUDA or OS calls: pauses of 1 ms and more, and places of "
+            "100 us and more a time on average",
             one_place=one_place,
         )
 
 
 def _stall_advice(gaps: pl.DataFrame) -> str:
-    before = str(dearest(gaps, "next_op"))
-    if before.startswith("Memcpy HtoD"):
+    uploads = gaps.filter(pl.col("next_op").cast(pl.String).str.starts_with("Memcpy HtoD"))
+    if 2 * int(uploads["lost_ns"].sum()) >= int(gaps["lost_ns"].sum()):
         return (
-            "The next work is an upload: the host was probably preparing it. Prepare input in "
+            "Mostly before an upload: the host was probably preparing it. Prepare input in "
             "other processes and ahead of time (data loader workers, prefetching). " + _NEXT_STEP
         )
     return "Move this host work off the launching thread or overlap it with queued GPU work. " + (
@@ -276,7 +278,8 @@ def launch_bound(evidence: Evidence) -> Iterator[Finding]:
         advice="Launch less or cheaper: CUDA graphs (torch.compile(mode='reduce-overhead')), "
         "fused kernels and optimizers (fused=True, foreach), larger batches, less Python per "
         "operation.",
-        formula="idle time between launches, gaps under 100 us a time",
+        formula="idle time between launches, but for pauses of 1 ms and more and for places that "
+        "stall",
         one_place=False,
         kernel_median_ns=kernel_ns,
         launch_interval_ns=interval_ns,

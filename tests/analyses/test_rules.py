@@ -76,7 +76,7 @@ def test_each_kind_of_lost_time_belongs_to_exactly_one_rule(kind: str, evidence:
     assert sum(f.recoverable_ns or 0 for f in found) == 100 * MS
     for finding in found:
         assert finding.occurrences == 5
-        assert "10.0 % of the wall" in finding.title
+        assert "10.0 % of GPU time" in finding.title
         assert finding.advice.endswith((".", ")"))
         assert set(finding.evidence) <= set(EVIDENCE)
 

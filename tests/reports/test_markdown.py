@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -61,3 +62,20 @@ def test_markdown_signs_in_names_are_spelt_out(tmp_path: Path) -> None:
     trace = nd.open_trace(export.write(tmp_path / "<img src=x> *b* [l](u)\u202e.sqlite"))
     first = summary(findings(trace), nd.info(trace), source=trace.source).splitlines()[0]
     assert r"\<img src=x\> \*b\* \[l\](u)⟨U+202E⟩.sqlite" in first
+
+
+@pytest.mark.parametrize(
+    "hostile", ["```<img src=x> [l](u)", "``<img src=x>[l](u)", "a`\n# h`", "&lt;b&gt; ~~x~~ `"]
+)
+def test_no_name_closes_its_code_or_opens_markup(tmp_path: Path, hostile: str) -> None:
+    export = Export().gpu(0, name=hostile)
+    for turn in range(8):
+        at = turn * 1_000_000
+        export.kernel(at, at + 100_000, name=hostile, correlation=turn + 1)
+        export.api(at - 500, at - 100, correlation=turn + 1, name="cudaLaunchKernel_v7000")
+    trace = nd.open_trace(export.write(tmp_path / f"x{hostile[:3].replace('/', '')}.sqlite"))
+    text = summary(findings(trace), nd.info(trace), source=trace.source, limit=0)
+    outside = re.sub(r"`[^`]*`", "", text)
+    assert "``" not in text
+    assert text.count("`") % 2 == 0
+    assert not re.search(r"(?<!\\)[<>\[\]~&]", outside), outside
