@@ -53,6 +53,8 @@ LARGEST_TIME_NS = 1 << 61
 LONGEST_EVENT_NS = 1 << 53
 """Events longer than this (104 days) cannot be right, and their sums would overflow."""
 
+NO_NAME = "<unknown:NULL>"
+
 NOT_AN_INTEGER = -(1 << 63)
 """What a source gives for a value that is no integer, where an integer should be."""
 
@@ -211,9 +213,12 @@ def _typed(
                 columns.append(_text(series))
             case "STRING_ID":
                 ids = _integers(series, pl.Int64(), dropped)
-                columns.append(lookup(strings or _no_strings(), ids))
+                texts = lookup(strings or _no_strings(), ids)
+                # An event is called something, whatever its row lacks.
+                columns.append(texts.fill_null(NO_NAME) if column.name == "name" else texts)
             case "CODE":
-                columns.append(_words(_integers(series, pl.Int64(), dropped), column))
+                words = _words(_integers(series, pl.Int64(), dropped), column)
+                columns.append(words.fill_null("unknown") if column.code == "copy_kind" else words)
             case _:
                 columns.append(_integers(series, _DTYPES[column.type], dropped))
     return pl.DataFrame(columns)

@@ -13,7 +13,7 @@ from nsys_deepprof.analyses.iterations import iterations
 from nsys_deepprof.analyses.loop_turns import loop_turns
 from nsys_deepprof.analyses.memcpy import memcpy
 from nsys_deepprof.analyses.queue_depth import queue_depth
-from nsys_deepprof.analyses.recorded_tracks import blocking_words, stream_name
+from nsys_deepprof.analyses.recorded_tracks import blocking_words, or_unknown, stream_name
 from nsys_deepprof.analyses.timeline import timeline
 from nsys_deepprof.tracks import Counters, Slices
 
@@ -38,7 +38,7 @@ def iteration_tracks(trace: Trace, gpu_process: pl.DataFrame) -> Slices:
             "variant",
             "pattern",
             "explanation",
-            track=pl.format("iterations of stream {} (pid {})", "stream_id", "pid"),
+            track=pl.format("iterations of stream {} (pid {})", "stream_id", or_unknown("pid")),
             category=pl.lit("iteration"),
             name=pl.when("outlier").then(pl.format("{} (slow)", index)).otherwise(index),
         )

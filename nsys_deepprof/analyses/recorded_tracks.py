@@ -21,10 +21,17 @@ _LANE = ["gpu", "pid", "context_id", "stream_id", "start_ns", "end_ns"]
 
 
 def stream_name() -> pl.Expr:
-    """A stream's track, from columns pid, context_id, stream_id; copies that are on none are those
-    of unified memory."""
-    stream = pl.format("stream {} (pid {}, context {})", "stream_id", "pid", "context_id")
-    return pl.coalesce(stream, pl.format("unified memory (pid {})", "pid"))
+    """A stream's track, from columns pid, context_id, stream_id (`?` for an unknown pid or
+    context); copies that are on none are those of unified memory."""
+    pid, context = or_unknown("pid"), or_unknown("context_id")
+    stream = pl.format("stream {} (pid {}, context {})", "stream_id", pid, context)
+    return pl.coalesce(stream, pl.format("unified memory (pid {})", pid))
+
+
+def or_unknown(number: str | pl.Expr) -> pl.Expr:
+    """A number as text, `?` for null: an event without one still has a track."""
+    column = pl.col(number) if isinstance(number, str) else number
+    return column.cast(pl.String).fill_null("?")
 
 
 def stream_tracks(trace: Trace, gpu_process: pl.DataFrame) -> Slices:
@@ -74,7 +81,7 @@ def thread_tracks(trace: Trace, host_process: pl.DataFrame) -> Slices:
         return_value=pl.when(pl.col("return_value") != 0).then("return_value"),
     )
     what = pl.col("category").replace_strict({"nvtx": "NVTX", "api": "CUDA calls"})
-    tid = tid_of(pl.col("global_tid"))
+    tid = or_unknown(tid_of(pl.col("global_tid")))
     return Slices(
         _in_analysed_time(pl.concat([ranges, calls], how="diagonal"), trace)
         .join(names, on="global_tid", how="left", maintain_order="left")
@@ -85,7 +92,7 @@ def thread_tracks(trace: Trace, host_process: pl.DataFrame) -> Slices:
             ).alias("track"),
             global_pid_of(pl.col("global_tid")).alias("global_pid"),
         )
-        .join(host_process, on="global_pid", how="left", maintain_order="left")
+        .join(host_process, on="global_pid", how="left", nulls_equal=True, maintain_order="left")
         .sort("process", "global_tid", maintain_order=True)
         .drop("global_tid", "global_pid", "thread")
     )

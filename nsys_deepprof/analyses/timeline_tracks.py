@@ -17,7 +17,7 @@ from nsys_deepprof.analyses.added_tracks import (
     state_counters,
 )
 from nsys_deepprof.analyses.gaps import DEFAULT_MIN_GAP_NS
-from nsys_deepprof.analyses.recorded_tracks import stream_tracks, thread_tracks
+from nsys_deepprof.analyses.recorded_tracks import or_unknown, stream_tracks, thread_tracks
 from nsys_deepprof.ids import global_pid_of, pid_of
 from nsys_deepprof.tracks import Counters, Slices, Tracks, place
 
@@ -64,7 +64,7 @@ def _gpu_processes(trace: Trace) -> pl.DataFrame:
     return (
         gpus.sort("gpu")
         .group_by("gpu", maintain_order=True)
-        .agg(pl.col("name").drop_nulls().first(), pl.col("pid").unique().sort())
+        .agg(pl.col("name").drop_nulls().first(), or_unknown(pl.col("pid").unique().sort()))
         .with_row_index("process", offset=1)
         .select(
             "gpu",
@@ -72,7 +72,7 @@ def _gpu_processes(trace: Trace) -> pl.DataFrame:
             pl.concat_str(
                 pl.format("GPU {}", "gpu"),
                 pl.format(": {}", "name"),
-                pl.format(" (pid {})", pl.col("pid").cast(pl.List(pl.String)).list.join(", ")),
+                pl.format(" (pid {})", pl.col("pid").list.join(", ")),
                 ignore_nulls=True,
             ).alias("process_name"),
         )
@@ -97,7 +97,9 @@ def _host_processes(trace: Trace, *, first: int) -> pl.DataFrame:
             "global_pid",
             pl.col("process").cast(pl.Int64),
             pl.format(
-                "{} (pid {})", pl.col("name").fill_null("process"), pid_of(pl.col("global_pid"))
+                "{} (pid {})",
+                pl.col("name").fill_null("process"),
+                or_unknown(pid_of(pl.col("global_pid"))),
             ).alias("process_name"),
         )
     )

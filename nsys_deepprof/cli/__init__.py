@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 
@@ -19,7 +20,12 @@ def main() -> None:
     if debug:
         del sys.argv[1]
     try:
-        app(prog_name="nsys-deepprof")
+        try:
+            app(prog_name="nsys-deepprof")
+        finally:
+            # What is still to be written fails here, not when Python ends.
+            if sys.stdout is not None:
+                sys.stdout.flush()
     except DeepProfError as error:
         if debug:
             raise
@@ -27,10 +33,23 @@ def main() -> None:
         sys.exit(error.exit_code)
     except BrokenPipeError:
         # The reader of our output has gone (`| head`): nothing is wrong, and nothing is left.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _forget_output()
         sys.exit(0)
+    except OSError as error:
+        if debug or error.errno not in (errno.ENOSPC, errno.EBADF, errno.EIO):
+            raise
+        # All files that commands write say so themselves.
+        reason = (error.strerror or str(error)).lower()
+        print(f"error: standard output: cannot be written: {reason}", file=sys.stderr)  # noqa: T201
+        _forget_output()
+        sys.exit(3)
     except MemoryError:
         if debug:
             raise
         print("error: out of memory (narrow the trace with --from/--to)", file=sys.stderr)  # noqa: T201
         sys.exit(3)
+
+
+def _forget_output() -> None:
+    """Leave nothing for Python to write at its end."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -50,7 +50,8 @@ def export(
     tracks = timeline_tracks(
         trace, only_annotations=only_annotations, min_gap_ns=round(min_us * 1000)
     )
-    as_json = ".json" in perfetto.suffixes[-2:]
+    kinds = [suffix.lower() for suffix in perfetto.suffixes[-2:]]
+    as_json = kinds[-1:] == [".json"] or kinds == [".json", ".gz"]
     write_pieces((to_trace_json if as_json else to_perfetto)(tracks), perfetto, keep=Path(run))
     events = sum(frame.height for frame in tracks.slices)
     typer.echo(f"{perfetto}: {events:,} events on {tracks.tracks.height:,} tracks")

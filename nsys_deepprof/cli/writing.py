@@ -88,7 +88,8 @@ def write(
 
 def write_text(text: str, output: Path, *, keep: Path | Sequence[Path]) -> None:
     """Write `text` to `output`, whole or not at all, and never over the inputs `keep`."""
-    _replace_file(output, [text.encode("utf-8")], keep)
+    # The name of a file need not be text.
+    _replace_file(output, [text.encode("utf-8", "replace")], keep)
 
 
 def write_page(
@@ -101,14 +102,16 @@ def write_page(
 
 def write_pieces(pieces: Iterable[bytes], output: Path, *, keep: Path) -> None:
     """Write the pieces to `output` as `write_text` does; compressed where it is called `*.gz`."""
-    if output.suffix == ".gz":
+    if output.suffix.lower() == ".gz":
         pieces = _gzipped(pieces)
     _replace_file(output, pieces, keep)
 
 
 def default_report(run: Path) -> Path:
     """Where the report of `run` goes: beside it, with the suffix `.html`."""
-    return run.with_suffix(".html")
+    return (
+        run.resolve().with_suffix(".html") if run.name in ("", "..") else run.with_suffix(".html")
+    )
 
 
 def _with_context(result: Result, traces: Sequence[Trace]) -> Result:
@@ -150,10 +153,10 @@ def _gzipped(pieces: Iterable[bytes]) -> Iterator[bytes]:
 
 def _replace_file(output: Path, pieces: Iterable[bytes], keep: Path | Sequence[Path]) -> None:
     inputs = [keep] if isinstance(keep, Path) else keep
-    if output.exists() and any(run.exists() and output.samefile(run) for run in inputs):
-        raise OutputError(output, "is the input itself", "name another file with -o")
-    # A pipe or a device (/dev/stdout) is written in place.
-    whole = output.is_file() or not output.exists()
+    if any(_is_input(output, run) for run in inputs):
+        raise OutputError(output, "is the input itself, or inside it", "name another file")
+    # A pipe or a device (/dev/stdout) is written in place, and so is what no path leads to.
+    whole = output.resolve().is_file() or not output.exists()
     try:
         with new_file(output) if whole else nullcontext(output) as path, path.open("wb") as file:
             file.writelines(pieces)
@@ -162,6 +165,14 @@ def _replace_file(output: Path, pieces: Iterable[bytes], keep: Path | Sequence[P
         raise OutputError(
             output, f"cannot be written: {reason}", "check space and permissions"
         ) from error
+
+
+def _is_input(output: Path, run: Path) -> bool:
+    if not run.exists():
+        return False
+    if output.exists() and output.samefile(run):
+        return True
+    return run.is_dir() and run.resolve() in output.resolve().parents
 
 
 def _terminal_width() -> int | None:
